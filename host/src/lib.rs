@@ -1,1 +1,8 @@
-//! Placeholder until the crate's first part lands.
+//! Varve's host side: devices, operations and what is built on them.
+//!
+//! Calls go down (cli, ops, backend, gpu, cuda_std), reasons come up as error values.
+//!
+//! Unsafe code lives in `backend` (the driver, the emulator's memory) and at the launch line of an operation; every
+//! block says what makes it sound.
+
+pub mod backend;
