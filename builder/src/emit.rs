@@ -9,8 +9,10 @@ use crate::llvm::{Context, TargetMachine};
 use crate::{Measures, pass};
 
 /// After O3, what brings 16-byte accesses back: with rustc's own passes off, loop strength reduction hides alignments
-/// before the vectoriser runs (89 scalar shared loads instead of 16 wide ones in the prototype, LLVM 22.1).
-const PASSES: &CStr = c"default<O3>,function(infer-address-spaces,sroa,early-cse,instcombine,infer-alignment,\
+/// before the vectoriser runs (89 scalar shared loads instead of 16 wide ones in the prototype, LLVM 22.1). A pass named
+/// in text checks that instcombine reaches its fixpoint and ends the process if not, unless told otherwise.
+const PASSES: &CStr =
+    c"default<O3>,function(infer-address-spaces,sroa,early-cse,instcombine<no-verify-fixpoint>,infer-alignment,\
 separate-const-offset-from-gep,load-store-vectorizer)";
 
 /// Loops over register arrays must unroll completely, or the array lives in local memory: 3 x 32 state values need it.
@@ -48,6 +50,9 @@ pub(crate) fn emit(
         dump("before", module.to_text())?;
     }
     let machine = TargetMachine::new(&context, arch.name, &format!("+ptx{}", arch.ptx))?;
+    machine.run_passes(&module, pass::global::PREPARE)?;
+    pass::global::run(&module);
+    module.verify("the pass over parameter pointers")?;
     machine.run_passes(&module, PASSES)?;
     if let Some(dump) = &mut dump {
         dump("after", module.to_text())?;

@@ -14,7 +14,7 @@ use crate::error::BuildError;
 
 macro_rules! opaque { ($($name:ident),*) => { $(#[repr(C)] pub(super) struct $name { _opaque: [u8; 0] })* } }
 opaque!(RawContext, RawModule, RawValue, RawType, RawBlock, RawAttribute, RawBuffer, RawTarget, RawTargetMachine);
-opaque!(RawPassOptions, RawError, RawDiagnostic);
+opaque!(RawBuilder, RawPassOptions, RawError, RawDiagnostic);
 
 /// What LLVM calls for each diagnostic of a context: the diagnostic and the pointer given at registration.
 pub(super) type DiagnosticHandler = unsafe extern "C" fn(*mut RawDiagnostic, *mut c_void);
@@ -64,9 +64,20 @@ bind! {
     fn LLVMGetNextInstruction(*mut RawValue) -> *mut RawValue;
     fn LLVMIsACallInst(*mut RawValue) -> *mut RawValue;
     fn LLVMIsAInlineAsm(*mut RawValue) -> *mut RawValue;
+    fn LLVMIsAIntToPtrInst(*mut RawValue) -> *mut RawValue;
+    fn LLVMIsAExtractValueInst(*mut RawValue) -> *mut RawValue;
+    fn LLVMIsAArgument(*mut RawValue) -> *mut RawValue;
     fn LLVMIsAFunction(*mut RawValue) -> *mut RawValue;
     fn LLVMGetCalledValue(*mut RawValue) -> *mut RawValue;
     fn LLVMGetIntrinsicID(*mut RawValue) -> c_uint;
+    fn LLVMGetOperand(*mut RawValue, c_uint) -> *mut RawValue;
+    fn LLVMInstructionEraseFromParent(*mut RawValue);
+    fn LLVMPointerTypeInContext(*mut RawContext, c_uint) -> *mut RawType;
+    fn LLVMCreateBuilderInContext(*mut RawContext) -> *mut RawBuilder;
+    fn LLVMDisposeBuilder(*mut RawBuilder);
+    fn LLVMPositionBuilderBefore(*mut RawBuilder, *mut RawValue);
+    fn LLVMBuildIntToPtr(*mut RawBuilder, *mut RawValue, *mut RawType, *const c_char) -> *mut RawValue;
+    fn LLVMBuildAddrSpaceCast(*mut RawBuilder, *mut RawValue, *mut RawType, *const c_char) -> *mut RawValue;
     fn LLVMGetValueName2(*mut RawValue, *mut usize) -> *const c_char;
     fn LLVMSetValueName2(*mut RawValue, *const c_char, usize);
     fn LLVMTypeOf(*mut RawValue) -> *mut RawType;

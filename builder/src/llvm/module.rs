@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_int, c_uint};
 use std::ptr::null_mut;
 
 use super::api::{Api, RawAttribute, RawModule, RawValue};
-use super::owned::{Context, take_text};
+use super::owned::{Builder, Context, take_text};
 use crate::error::BuildError;
 
 /// `llvm::CallingConv::PTX_Kernel`, what rustc gives an `extern "ptx-kernel"` function.
@@ -190,20 +190,58 @@ impl Function<'_> {
         if function.is_null() { Callee::Pointer } else { Callee::Function(Function { module: self.module, raw }) }
     }
 
-    fn calls(&self) -> Vec<*mut RawValue> {
+    /// Rewrites each `inttoptr` of a part of a parameter into one to `address_space`, cast back to a generic pointer.
+    pub(crate) fn cast_parameter_pointers(&self, address_space: c_uint) {
+        let (api, context) = (self.module.api(), self.module.context);
+        // SAFETY: the context is live.
+        let in_space = unsafe { (api.LLVMPointerTypeInContext)(context.raw, address_space) };
+        // SAFETY: every instruction is live, here and below.
+        let casts = self.instructions().into_iter().filter(|&i| !unsafe { (api.LLVMIsAIntToPtrInst)(i) }.is_null());
+        let builder = Builder::new(context);
+        for cast in casts {
+            // SAFETY: an inttoptr has one operand.
+            let integer = unsafe { (api.LLVMGetOperand)(cast, 0) };
+            if self.is_part_of_parameter(integer) {
+                // SAFETY: `cast` is live.
+                let generic = unsafe { (api.LLVMTypeOf)(cast) };
+                let replacement = builder.int_to_ptr_in_space(cast, integer, in_space, generic);
+                // SAFETY: both have the type `generic`.
+                unsafe { (api.LLVMReplaceAllUsesWith)(cast, replacement) };
+                // SAFETY: no use is left, and the list above was made before.
+                unsafe { (api.LLVMInstructionEraseFromParent)(cast) };
+            }
+        }
+    }
+
+    fn is_part_of_parameter(&self, value: *mut RawValue) -> bool {
+        let api = self.module.api();
+        // SAFETY: `value` is live.
+        let extract = unsafe { (api.LLVMIsAExtractValueInst)(value) };
+        // SAFETY: an extractvalue's operand 0 is the aggregate; `value` itself may be the parameter.
+        let whole = if extract.is_null() { value } else { unsafe { (api.LLVMGetOperand)(extract, 0) } };
+        // SAFETY: `whole` is live.
+        !unsafe { (api.LLVMIsAArgument)(whole) }.is_null()
+    }
+
+    fn instructions(&self) -> Vec<*mut RawValue> {
         let api = self.module.api();
         // SAFETY: the function is live (and likewise each block and instruction below).
         let first = unsafe { (api.LLVMGetFirstBasicBlock)(self.raw) };
         // SAFETY: see above.
         let blocks = walk(first, |b| unsafe { (api.LLVMGetNextBasicBlock)(b) });
-        let instructions = blocks.into_iter().flat_map(|block| {
+        let in_block = |block| {
             // SAFETY: see above.
             let first = unsafe { (api.LLVMGetFirstInstruction)(block) };
             // SAFETY: see above.
             walk(first, |i| unsafe { (api.LLVMGetNextInstruction)(i) })
-        });
-        // SAFETY: see above.
-        instructions.filter(|&i| !unsafe { (api.LLVMIsACallInst)(i) }.is_null()).collect()
+        };
+        blocks.into_iter().flat_map(in_block).collect()
+    }
+
+    fn calls(&self) -> Vec<*mut RawValue> {
+        let api = self.module.api();
+        // SAFETY: each instruction is live.
+        self.instructions().into_iter().filter(|&i| !unsafe { (api.LLVMIsACallInst)(i) }.is_null()).collect()
     }
 }
 

@@ -5,7 +5,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
 use std::ptr::null_mut;
 
-use super::api::{self, Api, RawBuffer, RawContext, RawDiagnostic, RawTargetMachine};
+use super::api::{self, Api, RawBuffer, RawBuilder, RawContext, RawDiagnostic, RawTargetMachine, RawType, RawValue};
 use super::module::Module;
 use crate::error::BuildError;
 
@@ -121,6 +121,43 @@ impl Drop for Buffer {
     fn drop(&mut self) {
         // SAFETY: owned by this value, disposed of once.
         unsafe { (self.api.LLVMDisposeMemoryBuffer)(self.raw) };
+    }
+}
+
+/// Inserts instructions.
+pub(super) struct Builder<'c> {
+    context: &'c Context,
+    raw: *mut RawBuilder,
+}
+
+impl<'c> Builder<'c> {
+    pub(super) fn new(context: &'c Context) -> Self {
+        // SAFETY: the context is live.
+        Self { context, raw: unsafe { (context.api.LLVMCreateBuilderInContext)(context.raw) } }
+    }
+
+    /// Before `at`: `integer` as a pointer of type `in_space`, cast to the pointer type `generic`.
+    pub(super) fn int_to_ptr_in_space(
+        &self,
+        at: *mut RawValue,
+        integer: *mut RawValue,
+        in_space: *mut RawType,
+        generic: *mut RawType,
+    ) -> *mut RawValue {
+        let api = self.context.api;
+        // SAFETY: `at` is an instruction of a module of this context.
+        unsafe { (api.LLVMPositionBuilderBefore)(self.raw, at) };
+        // SAFETY: an integer and a pointer type of this context.
+        let pointer = unsafe { (api.LLVMBuildIntToPtr)(self.raw, integer, in_space, c"".as_ptr()) };
+        // SAFETY: two pointer types of this context.
+        unsafe { (api.LLVMBuildAddrSpaceCast)(self.raw, pointer, generic, c"".as_ptr()) }
+    }
+}
+
+impl Drop for Builder<'_> {
+    fn drop(&mut self) {
+        // SAFETY: created in `new`, disposed of once.
+        unsafe { (self.context.api.LLVMDisposeBuilder)(self.raw) };
     }
 }
 

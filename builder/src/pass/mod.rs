@@ -3,4 +3,5 @@
 pub(crate) mod bounds;
 pub(crate) mod convergent;
 pub(crate) mod exports;
+pub(crate) mod global;
 pub(crate) mod shared;
