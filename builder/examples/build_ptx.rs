@@ -2,6 +2,8 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use cuda_builder::{CudaBuilder, Module};
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let (options, arguments): (Vec<_>, Vec<_>) = arguments.into_iter().partition(|a| a.starts_with("--"));
@@ -11,21 +13,33 @@ fn main() -> ExitCode {
         );
         return ExitCode::from(2);
     };
-    let mut builder = cuda_builder::CudaBuilder::new(package).emit_llvm_ir(options.iter().any(|o| o == "--ir"));
+    let mut builder = CudaBuilder::new(package).emit_llvm_ir(options.iter().any(|o| o == "--ir"));
     for arch in archs {
         builder = builder.module(arch, Path::new(out).join(format!("{arch}.ptx")));
     }
     let made = std::fs::create_dir_all(out).map_err(|e| e.to_string());
     match made.and_then(|()| builder.build().map_err(|e| e.to_string())) {
         Ok(modules) => {
-            for module in modules {
-                println!("{}: {} kernels: {}", module.ptx.display(), module.kernels.len(), module.kernels.join(" "));
-            }
+            modules.iter().for_each(show);
             ExitCode::SUCCESS
         }
         Err(e) => {
             eprintln!("error: {e}");
             ExitCode::FAILURE
         }
+    }
+}
+
+fn show(module: &Module) {
+    println!("{}: {} kernels", module.ptx.display(), module.kernels.len());
+    let Some(resources) = &module.resources else {
+        println!("  {}\n  (no ptxas: toolchain/ptxas.sh fetches it)", module.kernels.join("\n  "));
+        return;
+    };
+    for r in resources {
+        println!(
+            "  {:<40} {:>3} registers {:>5} B spills {:>5} B stack {:>6} B shared {:>2} barriers",
+            r.kernel, r.registers, r.spill_bytes, r.stack_bytes, r.shared_bytes, r.barriers
+        );
     }
 }

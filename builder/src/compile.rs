@@ -26,10 +26,8 @@ pub(crate) struct Request<'a> {
     pub(crate) target_dir: PathBuf,
 }
 
-/// One compiled crate.
+/// What a build says beside its bitcode (crate, dependencies and `core` in one LLVM file).
 pub(crate) struct Compiled {
-    /// Crate, its dependencies and `core` in one LLVM bitcode file.
-    pub(crate) bitcode: PathBuf,
     /// Every source file and manifest it was made from, the standard library's not counted.
     pub(crate) sources: BTreeSet<PathBuf>,
     /// rustc's warnings, rendered.
@@ -65,8 +63,13 @@ pub(crate) fn build_linker(folder: &Path) -> Result<PathBuf, BuildError> {
     })
 }
 
-/// Runs the device build.
-pub(crate) fn compile(request: &Request<'_>) -> Result<Compiled, BuildError> {
+/// Runs the device build; also returns the bitcode, read before another process may build in the same folder.
+pub(crate) fn compile(request: &Request<'_>) -> Result<(Compiled, Vec<u8>), BuildError> {
+    let folder = &request.target_dir;
+    std::fs::create_dir_all(folder).map_err(|e| BuildError::io("create", folder, e))?;
+    let lock_file = folder.join("builder.lock");
+    let lock = std::fs::File::create(&lock_file).map_err(|e| BuildError::io("create", &lock_file, e))?;
+    lock.lock().map_err(|e| BuildError::io("lock", &lock_file, e))?; // released when it goes out of scope
     let output = tools::output(&mut command(request))?;
     let messages = messages(&output.stdout);
     if !output.status.success() {
@@ -82,7 +85,8 @@ pub(crate) fn compile(request: &Request<'_>) -> Result<Compiled, BuildError> {
         diagnostics: format!("cargo named no output file:\n{}", String::from_utf8_lossy(&output.stderr)),
     })?;
     let sources = sources(&bitcode.with_extension("d"))?;
-    Ok(Compiled { bitcode, sources, warnings: warnings(&messages) })
+    let bytes = std::fs::read(&bitcode).map_err(|e| BuildError::io("read", &bitcode, e))?;
+    Ok((Compiled { sources, warnings: warnings(&messages) }, bytes))
 }
 
 fn command(request: &Request<'_>) -> Command {

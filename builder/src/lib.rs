@@ -19,6 +19,8 @@ mod emit;
 mod error;
 mod llvm;
 mod pass;
+pub mod report;
+pub mod rules;
 mod source;
 mod tools;
 
@@ -28,6 +30,7 @@ use std::sync::Mutex;
 
 pub use arch::Arch;
 pub use error::BuildError;
+pub use report::{Ptxas, Resources};
 pub use source::SourceRoutes;
 
 /// Device builds that run at the same time: each keeps a core busy, and takes about 1 GB.
@@ -61,6 +64,8 @@ pub struct Module {
     pub ptx: PathBuf,
     /// Symbols of its kernels, sorted.
     pub kernels: Vec<String>,
+    /// What they cost, when ptxas was at hand; also in a JSON file beside the PTX.
+    pub resources: Option<Vec<Resources>>,
 }
 
 /// Describes a device build; [`build`](Self::build) runs it.
@@ -173,7 +178,7 @@ impl CudaBuilder {
                 measures: self.measures,
                 library: &library,
                 linker: &linker,
-                target_dir: folder.join(arch.name),
+                target_dir: folder.join(self.folder_name(*arch)),
             };
             self.build_one(&sysroot, &request, path)
         };
@@ -202,23 +207,48 @@ impl CudaBuilder {
         if names.len() == wanted.len() { Ok(wanted) } else { Err(BuildError::Usage("an architecture twice".into())) }
     }
 
+    /// A folder for each set of flags: cargo would take one build's output for the other's.
+    fn folder_name(&self, arch: Arch) -> String {
+        let mut name = arch.name.to_owned();
+        for feature in &self.features {
+            name.extend(["-", feature.as_str()]);
+        }
+        if !self.measures.no_jump_threading {
+            name.push_str("-jump-threading");
+        }
+        if !self.measures.no_rustc_llvm_passes {
+            name.push_str("-rustc-llvm-passes");
+        }
+        name.replace('/', "_")
+    }
+
     fn build_one(
         &self,
         sysroot: &Path,
         request: &compile::Request<'_>,
         path: &Path,
     ) -> Result<(Module, compile::Compiled), BuildError> {
-        let compiled = compile::compile(request)?;
-        let bitcode = std::fs::read(&compiled.bitcode).map_err(|e| BuildError::io("read", &compiled.bitcode, e))?;
-        let mut keep_ir = |stage: &str, text: String| -> Result<(), BuildError> {
-            let file = path.with_extension(format!("{stage}.ll"));
-            std::fs::write(&file, text).map_err(|e| BuildError::io("write", &file, e))
-        };
+        let (compiled, bitcode) = compile::compile(request)?;
+        let mut keep_ir = |stage: &str, text: String| write(&path.with_extension(format!("{stage}.ll")), &text);
         let dump: Option<emit::Dump<'_>> = self.emit_llvm_ir.then_some(&mut keep_ir);
         let emitted = emit::emit(sysroot, &bitcode, request.arch, request.measures, dump)?;
-        std::fs::write(path, &emitted.ptx).map_err(|e| BuildError::io("write", path, e))?;
-        Ok((Module { arch: request.arch, ptx: path.to_owned(), kernels: emitted.kernels }, compiled))
+        write(path, &emitted.ptx)?;
+        let resources = write_report(path, request.arch)?;
+        Ok((Module { arch: request.arch, ptx: path.to_owned(), kernels: emitted.kernels, resources }, compiled))
     }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), BuildError> {
+    std::fs::write(path, text).map_err(|e| BuildError::io("write", path, e))
+}
+
+/// Assembles the PTX when ptxas is there; the report goes to a `.json` file beside it.
+fn write_report(ptx: &Path, arch: Arch) -> Result<Option<Vec<Resources>>, BuildError> {
+    let Some(ptxas) = Ptxas::find() else { return Ok(None) };
+    let resources = ptxas.assemble(ptx, arch.name)?;
+    let json = serde_json::to_string_pretty(&resources).map_err(|e| BuildError::Ptxas(e.to_string()))?;
+    write(&ptx.with_extension("json"), &json)?;
+    Ok(Some(resources))
 }
 
 /// Runs `job` on each item, two at a time; the results in order, or the first error in order.
@@ -251,6 +281,7 @@ fn tell_cargo(compiled: &[compile::Compiled]) {
         tools::say(&format!("{}: {}", warning.place, warning.message));
     }
     if tools::in_build_script() {
+        println!("cargo::rerun-if-env-changed=VARVE_PTXAS");
         let files: BTreeSet<&PathBuf> = compiled.iter().flat_map(|c| &c.sources).collect();
         for file in files {
             println!("cargo::rerun-if-changed={}", file.display());
