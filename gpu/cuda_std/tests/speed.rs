@@ -1,5 +1,5 @@
 //! Prints what the emulator costs: `cargo test -p cuda_std --test speed -- --nocapture`.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::needless_range_loop, missing_docs)]
 
 use std::time::Instant;
 
@@ -51,6 +51,7 @@ unsafe fn recurrence(p: Params) {
     let rows = shared_array![f32; 256];
     let partials = shared_array![f32; 128];
     let mut state = [0.0f32; 32];
+    // SAFETY: indices are below 128 (BOUNDS), 256 or the allocation's length; barriers order all accesses.
     unsafe {
         let out = p.out.add(128 * thread::block_idx_x() as usize + t);
         for token in 0..p.rounds {
@@ -90,6 +91,7 @@ fn speed() {
         for seed in [0, 1] {
             let start = Instant::now();
             let options = Options { seed, ..Options::default() };
+            // SAFETY: the allocation holds 192 blocks' results.
             let stats = unsafe { emulator::run(kernel, &Launch::new(blocks, 128), params, &options) }.unwrap();
             let s = start.elapsed().as_secs_f64();
             println!(
