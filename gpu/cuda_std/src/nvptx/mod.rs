@@ -1,1 +1,53 @@
-//! Replaced by the GPU part.
+//! The GPU bodies of the primitives: LLVM's `llvm.nvvm` intrinsics where there is one, else inline assembly.
+//!
+//! Intrinsics carry `convergent` themselves; inline assembly gets it from the builder (its pass `convergent`). Options on
+//! `asm!` are as few as its meaning allows: `pure` only on arithmetic of one lane and on loads of constant memory, `nomem`
+//! on register-only instructions, nothing else on what synchronises or touches memory.
+//!
+//! rustc 1.95.0 refuses vectors in the signatures of foreign functions and has no pointers of an address space, so
+//! `ldmatrix`, `cp.async`, the f16x2 `cvt` and `mma` are assembly although LLVM has intrinsics for them.
+
+pub(crate) mod atomic;
+pub(crate) mod barrier;
+pub(crate) mod copy;
+pub(crate) mod float;
+pub(crate) mod global;
+pub(crate) mod int;
+pub(crate) mod mma;
+pub(crate) mod shared;
+pub(crate) mod thread;
+pub(crate) mod warp;
+
+mod vector;
+
+/// A panic ends the kernel with a fault that the host sees at its next call; a loop would hang the GPU.
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    // SAFETY: `trap` has no precondition.
+    unsafe { core::arch::nvptx::trap() }
+}
+
+/// Stops the build of a module below sm_80 when a kernel in it uses the caller. It is generic so that it is checked
+/// where it is instantiated, thus only if some kernel reaches it: call it as `require_sm80::<()>()`.
+#[inline(always)]
+fn require_sm80<T>() {
+    const {
+        assert!(cfg!(cuda_sm = "80"), "a kernel uses a primitive that needs sm_80: mark it #[kernel(sm = 80)]");
+    }
+}
+
+/// The address within the block's shared memory that a generic pointer into it stands for.
+#[inline(always)]
+fn shared_address(p: *const u8) -> u32 {
+    let address: u32;
+    // SAFETY: arithmetic on a register.
+    unsafe {
+        core::arch::asm!(
+            "{{ .reg .u64 %sa; cvta.to.shared.u64 %sa, {p}; cvt.u32.u64 {address}, %sa; }}",
+            p = in(reg64) p,
+            address = lateout(reg32) address,
+            options(pure, nomem, nostack, preserves_flags)
+        );
+    }
+    address
+}
