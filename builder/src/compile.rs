@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-
-use serde_json::Value;
+use std::process::Command;
 
 use crate::arch::{Arch, CUDA_SM_VALUES};
 use crate::error::BuildError;
+use crate::messages::{Artifact, Messages, Warning};
 use crate::source::LibrarySource;
 use crate::{Measures, tools};
 
@@ -32,13 +31,6 @@ pub(crate) struct Compiled {
     pub(crate) sources: BTreeSet<PathBuf>,
     /// rustc's warnings, rendered.
     pub(crate) warnings: Vec<Warning>,
-}
-
-/// A warning of the device build.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Warning {
-    pub(crate) place: String,
-    pub(crate) message: String,
 }
 
 /// Compiles the bitcode "linker" into `folder` unless it is there.
@@ -70,23 +62,57 @@ pub(crate) fn compile(request: &Request<'_>) -> Result<(Compiled, Vec<u8>), Buil
     let lock_file = folder.join("builder.lock");
     let lock = std::fs::File::create(&lock_file).map_err(|e| BuildError::io("create", &lock_file, e))?;
     lock.lock().map_err(|e| BuildError::io("lock", &lock_file, e))?; // released when it goes out of scope
-    let output = tools::output(&mut command(request))?;
-    let messages = messages(&output.stdout);
-    if !output.status.success() {
-        return Err(BuildError::Compile {
-            package: request.package.display().to_string(),
-            arch: request.arch.name.to_owned(),
-            diagnostics: errors(&messages, &output),
-        });
+
+    let (mut messages, mut artifact) = run_cargo(request)?;
+    let key_file = artifact.path.with_extension("key");
+    let key = key(request);
+    let made_by_us = std::fs::read_to_string(&key_file).is_ok_and(|made_by| made_by == key);
+    if artifact.fresh && !made_by_us {
+        remove_output(&artifact.path)?;
+        (messages, artifact) = run_cargo(request)?;
     }
-    let bitcode = artifact(request.package, &messages).ok_or_else(|| BuildError::Compile {
+    std::fs::write(&key_file, key).map_err(|e| BuildError::io("write", &key_file, e))?;
+
+    let sources = sources(&artifact.path.with_extension("d"))?;
+    let bitcode = std::fs::read(&artifact.path).map_err(|e| BuildError::io("read", &artifact.path, e))?;
+    Ok((Compiled { sources, warnings: messages.warnings() }, bitcode))
+}
+
+fn run_cargo(request: &Request<'_>) -> Result<(Messages, Artifact), BuildError> {
+    let output = tools::output(&mut command(request))?;
+    let messages = Messages::parse(&output.stdout);
+    let failed = |diagnostics: String| BuildError::Compile {
         package: request.package.display().to_string(),
         arch: request.arch.name.to_owned(),
-        diagnostics: format!("cargo named no output file:\n{}", String::from_utf8_lossy(&output.stderr)),
-    })?;
-    let sources = sources(&bitcode.with_extension("d"))?;
-    let bytes = std::fs::read(&bitcode).map_err(|e| BuildError::io("read", &bitcode, e))?;
-    Ok((Compiled { sources, warnings: warnings(&messages) }, bytes))
+        diagnostics,
+    };
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        let rendered = messages.errors();
+        return Err(failed(if rendered.is_empty() { stderr.into_owned() } else { rendered }));
+    }
+    let artifact = messages.artifact(&request.package.join("Cargo.toml"));
+    let artifact = artifact.ok_or_else(|| failed(format!("cargo named no output file:\n{stderr}")))?;
+    Ok((messages, artifact))
+}
+
+/// What an output file depends on beside its sources. Cargo remembers each combination apart but gives all of them one
+/// output file, so that it takes another combination's output for fresh.
+fn key(request: &Request<'_>) -> String {
+    format!("{}\n{}\n{}\n", request.package.display(), request.features.join(","), flags(request).join(" "))
+}
+
+/// Removes an output file with its twin in `deps`, so that cargo makes it anew.
+fn remove_output(output: &Path) -> Result<(), BuildError> {
+    let name = output.file_name().unwrap_or_default();
+    let twin = output.with_file_name("deps").join(name);
+    for file in [output, &twin] {
+        match std::fs::remove_file(file) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(BuildError::io("remove", file, e)),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn command(request: &Request<'_>) -> Command {
@@ -120,6 +146,7 @@ fn command(request: &Request<'_>) -> Command {
     cargo
 }
 
+/// Flags of all crates, `core` included.
 fn flags(request: &Request<'_>) -> Vec<String> {
     let mut flags = vec![format!("-Ctarget-cpu={}", request.arch.name)];
     // A panic is a trap, straight away: no handler to inline, no message to format in local memory. The handler that a
@@ -135,40 +162,6 @@ fn flags(request: &Request<'_>) -> Vec<String> {
     flags.push(format!("--check-cfg=cfg(cuda_sm,values({values}))"));
     flags.extend(request.arch.features.iter().map(|sm| format!("--cfg=cuda_sm={sm:?}")));
     flags
-}
-
-/// Cargo's messages, a JSON object a line.
-fn messages(stdout: &[u8]) -> Vec<Value> {
-    String::from_utf8_lossy(stdout).lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
-}
-
-fn diagnostics<'a>(messages: &'a [Value], level: &'a str) -> impl Iterator<Item = &'a Value> {
-    let of_compiler = messages.iter().filter(|m| m["reason"] == "compiler-message").map(|m| &m["message"]);
-    of_compiler.filter(move |m| m["level"] == level)
-}
-
-/// rustc's errors as rustc would print them; cargo's own words when rustc had none.
-fn errors(messages: &[Value], output: &Output) -> String {
-    let rendered: String = diagnostics(messages, "error").filter_map(|m| m["rendered"].as_str()).collect();
-    if rendered.is_empty() { String::from_utf8_lossy(&output.stderr).into_owned() } else { rendered }
-}
-
-fn warnings(messages: &[Value]) -> Vec<Warning> {
-    let one = |m: &Value| {
-        let span = m["spans"].as_array()?.iter().find(|s| s["is_primary"] == true)?;
-        let place = format!("{}:{}", span["file_name"].as_str()?, span["line_start"]);
-        Some(Warning { place, message: m["message"].as_str()?.to_owned() })
-    };
-    diagnostics(messages, "warning").filter_map(one).collect()
-}
-
-/// The file that cargo says it made of `package`.
-fn artifact(package: &Path, messages: &[Value]) -> Option<PathBuf> {
-    let manifest = package.join("Cargo.toml");
-    let made = messages.iter().filter(|m| m["reason"] == "compiler-artifact");
-    let ours = made.filter(|m| m["manifest_path"].as_str().is_some_and(|p| Path::new(p) == manifest));
-    let mut files = ours.filter_map(|m| m["filenames"].as_array()?.first()?.as_str().map(PathBuf::from));
-    files.next_back()
 }
 
 /// Files named by cargo's dependency file, and the manifests above them.

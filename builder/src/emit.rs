@@ -8,11 +8,13 @@ use crate::error::BuildError;
 use crate::llvm::{Context, TargetMachine};
 use crate::{Measures, pass};
 
+/// All optimisation happens here, since rustc runs no LLVM pass.
+const OPTIMISE: &CStr = c"default<O3>";
+
 /// After O3, what brings 16-byte accesses back: with rustc's own passes off, loop strength reduction hides alignments
 /// before the vectoriser runs (89 scalar shared loads instead of 16 wide ones in the prototype, LLVM 22.1). A pass named
 /// in text checks that instcombine reaches its fixpoint and ends the process if not, unless told otherwise.
-const PASSES: &CStr =
-    c"default<O3>,function(infer-address-spaces,sroa,early-cse,instcombine<no-verify-fixpoint>,infer-alignment,\
+const WIDEN: &CStr = c"function(infer-address-spaces,sroa,early-cse,instcombine<no-verify-fixpoint>,infer-alignment,\
 separate-const-offset-from-gep,load-store-vectorizer)";
 
 /// Loops over register arrays must unroll completely, or the array lives in local memory: 3 x 32 state values need it.
@@ -52,8 +54,10 @@ pub(crate) fn emit(
     let machine = TargetMachine::new(&context, arch.name, &format!("+ptx{}", arch.ptx))?;
     machine.run_passes(&module, pass::global::PREPARE)?;
     pass::global::run(&module);
+    machine.run_passes(&module, OPTIMISE)?;
+    pass::global::run(&module); // once more: a pointer may have come out of an array that is gone only now
     module.verify("the pass over parameter pointers")?;
-    machine.run_passes(&module, PASSES)?;
+    machine.run_passes(&module, WIDEN)?;
     if let Some(dump) = &mut dump {
         dump("after", module.to_text())?;
     }

@@ -18,6 +18,7 @@ mod debian;
 mod emit;
 mod error;
 mod llvm;
+mod messages;
 mod pass;
 pub mod report;
 pub mod rules;
@@ -178,7 +179,7 @@ impl CudaBuilder {
                 measures: self.measures,
                 library: &library,
                 linker: &linker,
-                target_dir: folder.join(self.folder_name(*arch)),
+                target_dir: folder.join(arch.name),
             };
             self.build_one(&sysroot, &request, path)
         };
@@ -205,21 +206,6 @@ impl CudaBuilder {
             named.into_iter().map(|(arch, path)| Ok((Arch::parse(&arch)?, path))).collect::<Result<_, BuildError>>()?;
         let names: BTreeSet<&str> = wanted.iter().map(|(arch, _)| arch.name).collect();
         if names.len() == wanted.len() { Ok(wanted) } else { Err(BuildError::Usage("an architecture twice".into())) }
-    }
-
-    /// A folder for each set of flags: cargo would take one build's output for the other's.
-    fn folder_name(&self, arch: Arch) -> String {
-        let mut name = arch.name.to_owned();
-        for feature in &self.features {
-            name.extend(["-", feature.as_str()]);
-        }
-        if !self.measures.no_jump_threading {
-            name.push_str("-jump-threading");
-        }
-        if !self.measures.no_rustc_llvm_passes {
-            name.push_str("-rustc-llvm-passes");
-        }
-        name.replace('/', "_")
     }
 
     fn build_one(
@@ -276,7 +262,7 @@ fn parallel<T: Sync, R: Send>(
 
 /// In a build script: the files to watch, and warnings of the device build (once, though each module has them).
 fn tell_cargo(compiled: &[compile::Compiled]) {
-    let warnings: BTreeSet<&compile::Warning> = compiled.iter().flat_map(|c| &c.warnings).collect();
+    let warnings: BTreeSet<&messages::Warning> = compiled.iter().flat_map(|c| &c.warnings).collect();
     for warning in warnings {
         tools::say(&format!("{}: {}", warning.place, warning.message));
     }

@@ -65,7 +65,8 @@ bind! {
     fn LLVMIsACallInst(*mut RawValue) -> *mut RawValue;
     fn LLVMIsAInlineAsm(*mut RawValue) -> *mut RawValue;
     fn LLVMIsAIntToPtrInst(*mut RawValue) -> *mut RawValue;
-    fn LLVMIsAExtractValueInst(*mut RawValue) -> *mut RawValue;
+    fn LLVMGetInstructionOpcode(*mut RawValue) -> c_int;
+    fn LLVMIsAInstruction(*mut RawValue) -> *mut RawValue;
     fn LLVMIsAArgument(*mut RawValue) -> *mut RawValue;
     fn LLVMIsAFunction(*mut RawValue) -> *mut RawValue;
     fn LLVMGetCalledValue(*mut RawValue) -> *mut RawValue;
@@ -73,6 +74,7 @@ bind! {
     fn LLVMGetOperand(*mut RawValue, c_uint) -> *mut RawValue;
     fn LLVMInstructionEraseFromParent(*mut RawValue);
     fn LLVMPointerTypeInContext(*mut RawContext, c_uint) -> *mut RawType;
+    fn LLVMGetPointerAddressSpace(*mut RawType) -> c_uint;
     fn LLVMCreateBuilderInContext(*mut RawContext) -> *mut RawBuilder;
     fn LLVMDisposeBuilder(*mut RawBuilder);
     fn LLVMPositionBuilderBefore(*mut RawBuilder, *mut RawValue);

@@ -13,6 +13,8 @@ const PTX_KERNEL: c_uint = 71;
 const ON_FUNCTION: c_uint = c_uint::MAX;
 const LINKAGE_EXTERNAL: c_int = 0;
 const LINKAGE_INTERNAL: c_int = 8;
+/// `LLVMLShr`, `LLVMTrunc`, `LLVMExtractValue`, `LLVMFreeze`.
+const SELECTS_BITS: [c_int; 4] = [21, 30, 53, 68];
 const VISIBILITY_DEFAULT: c_int = 0;
 
 /// One module of a context.
@@ -190,20 +192,24 @@ impl Function<'_> {
         if function.is_null() { Callee::Pointer } else { Callee::Function(Function { module: self.module, raw }) }
     }
 
-    /// Rewrites each `inttoptr` of a part of a parameter into one to `address_space`, cast back to a generic pointer.
+    /// Rewrites each generic `inttoptr` of a part of a parameter into one to `address_space`, cast back to generic.
     pub(crate) fn cast_parameter_pointers(&self, address_space: c_uint) {
         let (api, context) = (self.module.api(), self.module.context);
         // SAFETY: the context is live.
         let in_space = unsafe { (api.LLVMPointerTypeInContext)(context.raw, address_space) };
-        // SAFETY: every instruction is live, here and below.
-        let casts = self.instructions().into_iter().filter(|&i| !unsafe { (api.LLVMIsAIntToPtrInst)(i) }.is_null());
         let builder = Builder::new(context);
-        for cast in casts {
+        for cast in self.instructions() {
+            // SAFETY: every instruction is live.
+            if unsafe { (api.LLVMIsAIntToPtrInst)(cast) }.is_null() {
+                continue;
+            }
             // SAFETY: an inttoptr has one operand.
             let integer = unsafe { (api.LLVMGetOperand)(cast, 0) };
-            if self.is_part_of_parameter(integer) {
-                // SAFETY: `cast` is live.
-                let generic = unsafe { (api.LLVMTypeOf)(cast) };
+            // SAFETY: `cast` is live.
+            let generic = unsafe { (api.LLVMTypeOf)(cast) };
+            // SAFETY: an inttoptr has a pointer type.
+            let is_generic = unsafe { (api.LLVMGetPointerAddressSpace)(generic) } == 0;
+            if is_generic && self.is_part_of_parameter(integer) {
                 let replacement = builder.int_to_ptr_in_space(cast, integer, in_space, generic);
                 // SAFETY: both have the type `generic`.
                 unsafe { (api.LLVMReplaceAllUsesWith)(cast, replacement) };
@@ -213,14 +219,21 @@ impl Function<'_> {
         }
     }
 
+    /// Whether `value` is some bits of a parameter: one of its integers, or a half of one.
     fn is_part_of_parameter(&self, value: *mut RawValue) -> bool {
         let api = self.module.api();
+        let mut value = value;
+        // SAFETY: `value` is live, in each turn.
+        while !unsafe { (api.LLVMIsAInstruction)(value) }.is_null() {
+            // SAFETY: `value` is an instruction.
+            if !SELECTS_BITS.contains(&unsafe { (api.LLVMGetInstructionOpcode)(value) }) {
+                return false;
+            }
+            // SAFETY: each of these instructions has what it selects from as operand 0.
+            value = unsafe { (api.LLVMGetOperand)(value, 0) };
+        }
         // SAFETY: `value` is live.
-        let extract = unsafe { (api.LLVMIsAExtractValueInst)(value) };
-        // SAFETY: an extractvalue's operand 0 is the aggregate; `value` itself may be the parameter.
-        let whole = if extract.is_null() { value } else { unsafe { (api.LLVMGetOperand)(extract, 0) } };
-        // SAFETY: `whole` is live.
-        !unsafe { (api.LLVMIsAArgument)(whole) }.is_null()
+        !unsafe { (api.LLVMIsAArgument)(value) }.is_null()
     }
 
     fn instructions(&self) -> Vec<*mut RawValue> {
