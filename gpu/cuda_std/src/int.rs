@@ -159,6 +159,14 @@ pub const fn mul_hi_u32(a: u32, b: u32) -> u32 {
     ((a as u64 * b as u64) >> 32) as u32
 }
 
+/// Returns `x`, while the compiler takes the result for an unknown number. A kernel that computes many addresses from a
+/// pitch at its start and again at its end would otherwise keep all of them in registers in between.
+#[inline(always)]
+#[must_use]
+pub fn opaque(x: usize) -> usize {
+    imp::int::opaque(x)
+}
+
 /// 0xff for each byte whose top bit is set, else 0.
 #[inline(always)]
 fn top_to_mask(x: u32) -> u32 {

@@ -1,0 +1,79 @@
+//! Every kernel of the crate, a row each: its handle's data, the operation and variant it implements, and its budget.
+//!
+//! The budgets are upper limits that tests hold the compiled kernels to on every architecture they are assembled for.
+
+use cuda_std::launch::KernelInfo;
+
+use crate::delta::{out_norm_block, out_norm_warp, rec_cols, rec_keyhead, rec_lanes, window_commit, window_step};
+
+/// A kernel instance.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// `op/variant`; the variant is also the end of the file's name.
+    pub name: &'static str,
+    /// Symbol, bounds, parameter type, source position.
+    pub kernel: KernelInfo,
+    /// Limits that the compiled kernel keeps.
+    pub budget: Budget,
+}
+
+/// Limits of a compiled kernel. Spills and local memory are never allowed, so they have no number here.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// Registers of a thread, on any architecture.
+    pub registers: u32,
+    /// Static shared memory of a block in bytes.
+    pub shared_bytes: u32,
+    /// Why these numbers.
+    pub reason: &'static str,
+}
+
+const COLS: Budget = Budget {
+    registers: 96,
+    shared_bytes: 1_536,
+    reason: "32 state and 32 k registers; 4 blocks an SM put 192 blocks on 48 SMs",
+};
+const WINDOW: Budget = Budget {
+    registers: 255,
+    shared_bytes: 9_216,
+    reason: "64 state and 32 k registers; one warp a block, three an SM, so registers do not limit",
+};
+const COMMIT: Budget =
+    Budget { registers: 255, shared_bytes: 4_608, reason: "as delta.rec/window, without the q rows" };
+const NORM_BLOCK: Budget =
+    Budget { registers: 40, shared_bytes: 16, reason: "12 blocks of 128 threads an SM: 1,536 of 2,048 threads" };
+const NORM_WARP: Budget =
+    Budget { registers: 40, shared_bytes: 0, reason: "6 blocks of 256 threads an SM: 1,536 of 2,048 threads" };
+
+const KEYHEAD: Budget = Budget {
+    registers: 255,
+    shared_bytes: 29_184,
+    reason: "32 VPK state and 32 k registers; two blocks an SM put 64 blocks on 32 SMs",
+};
+const LANES: Budget = Budget {
+    registers: 255,
+    shared_bytes: 33_792,
+    reason: "64 state and twice 32 k registers; a block of up to 4 warps has its SM for itself",
+};
+
+/// Every kernel, family by family.
+pub fn entries() -> Vec<Entry> {
+    let entry = |name, kernel, budget| Entry { name, kernel, budget };
+    vec![
+        entry("delta.rec/cols", rec_cols::DELTA_REC_COLS.info(), COLS),
+        entry("delta.rec/keyhead", rec_keyhead::DELTA_REC_KEYHEAD_VPK1.info(), KEYHEAD),
+        entry("delta.rec/keyhead", rec_keyhead::DELTA_REC_KEYHEAD_VPK2.info(), KEYHEAD),
+        entry("delta.rec/keyhead", rec_keyhead::DELTA_REC_KEYHEAD_VPK3.info(), KEYHEAD),
+        entry("delta.rec/keyhead", rec_keyhead::DELTA_REC_KEYHEAD_VPK4.info(), KEYHEAD),
+        entry("delta.rec/lanes", rec_lanes::DELTA_REC_LANES_VPK1.info(), LANES),
+        entry("delta.rec/lanes", rec_lanes::DELTA_REC_LANES_VPK2.info(), LANES),
+        entry("delta.rec/lanes", rec_lanes::DELTA_REC_LANES_VPK3.info(), LANES),
+        entry("delta.rec/lanes", rec_lanes::DELTA_REC_LANES_VPK4.info(), LANES),
+        entry("delta.rec/window", window_step::DELTA_REC_WINDOW.info(), WINDOW),
+        entry("delta.commit/window", window_commit::DELTA_COMMIT_WINDOW.info(), COMMIT),
+        entry("delta.out_norm/block", out_norm_block::DELTA_OUT_NORM_BLOCK_SIGMOID.info(), NORM_BLOCK),
+        entry("delta.out_norm/block", out_norm_block::DELTA_OUT_NORM_BLOCK_SILU.info(), NORM_BLOCK),
+        entry("delta.out_norm/warp", out_norm_warp::DELTA_OUT_NORM_WARP_SIGMOID.info(), NORM_WARP),
+        entry("delta.out_norm/warp", out_norm_warp::DELTA_OUT_NORM_WARP_SILU.info(), NORM_WARP),
+    ]
+}

@@ -1,0 +1,159 @@
+//! Gated DeltaNet: the recurrence over a prompt or a decode window, and its output norm.
+//!
+//! One value head `h` keeps a state `S[128][128]` (rows: key dimension, columns: value dimension) and reads key head
+//! `h mod key_heads`. A token with log decay `gate`, weight `beta`, rows `q`, `k`, `v` does, in this order and
+//! rounding, which every sequential variant keeps bit for bit (Gated Delta Networks, arXiv 2412.06464):
+//!
+//! ```text
+//! g     = exp(gate)
+//! p_j   = 0; r ascending in row group j:  p_j = fma(S[r], k[r], p_j)             j = 0..3, 32 rows each
+//! m     = ((p_0 + p_1) + p_2) + p_3
+//! d     = fma(-g, m, v) * beta
+//! o_j   = 0; r ascending:  S[r] = fma(g, S[r], k[r] * d);  o_j = fma(S[r], q[r], o_j)
+//! y     = (((o_0 + o_1) + o_2) + o_3) * 0x3DB504F3
+//! ```
+
+pub mod out_norm_block;
+pub mod out_norm_warp;
+pub mod rec_cols;
+pub mod rec_keyhead;
+pub mod rec_lanes;
+mod row_group;
+pub mod window_commit;
+pub mod window_step;
+
+use cuda_std::float;
+
+use crate::geometry::OUTPUT_SCALE;
+
+/// Launch parameters of every `delta.rec` variant. All pointers are 16-byte aligned, no two arrays overlap, strides are
+/// in elements and multiples of 4 except those of gate and beta.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RecParams {
+    /// f32 `[tokens][qkv_stride]`: q heads, then k heads (128 each, L2-normalised, q not scaled), then v heads.
+    pub qkv: *const f32,
+    /// f32 `[tokens][gate_stride]`: log decay of each value head, finite and <= 0.
+    pub gate: *const f32,
+    /// f32 `[tokens][beta_stride]`: beta of each value head, in 0..=1.
+    pub beta: *const f32,
+    /// f32 `[128][value_heads][128]`, row r of all heads together; read, and written unless `keep_state`.
+    pub state: *mut f32,
+    /// f32 `[tokens][y_stride]`: output, head h at `h * 128`.
+    pub y: *mut f32,
+    /// Tokens of the call, at least 1.
+    pub tokens: u32,
+    /// Elements from a token's q, k, v row to the next.
+    pub qkv_stride: u32,
+    /// Elements from a token's gates to the next.
+    pub gate_stride: u32,
+    /// Elements from a token's betas to the next.
+    pub beta_stride: u32,
+    /// Elements from a token's output to the next.
+    pub y_stride: u32,
+    /// Key heads.
+    pub key_heads: u32,
+    /// Value heads, a multiple of `key_heads`.
+    pub value_heads: u32,
+    /// 1: the state in memory stays as it is (a window of drafts to verify). 0: it is updated.
+    pub keep_state: u32,
+}
+const _: () = assert!(size_of::<RecParams>() == 72); // no padding: nothing uninitialised crosses the launch
+
+/// Launch parameters of `delta.commit`: the recurrence over the first `n` tokens of a window, state only.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CommitParams {
+    /// As in [`RecParams`].
+    pub qkv: *const f32,
+    /// As in [`RecParams`].
+    pub gate: *const f32,
+    /// As in [`RecParams`].
+    pub beta: *const f32,
+    /// As in [`RecParams`], updated in place.
+    pub state: *mut f32,
+    /// u32 `[1]` in device memory: tokens to replay; more than `window` counts as `window`, 0 leaves the state.
+    pub accepted: *const u32,
+    /// Tokens that the window holds, at most `WINDOW_TOKENS`.
+    pub window: u32,
+    /// As in [`RecParams`].
+    pub qkv_stride: u32,
+    /// As in [`RecParams`].
+    pub gate_stride: u32,
+    /// As in [`RecParams`].
+    pub beta_stride: u32,
+    /// As in [`RecParams`].
+    pub key_heads: u32,
+    /// As in [`RecParams`].
+    pub value_heads: u32,
+}
+const _: () = assert!(size_of::<CommitParams>() == 64);
+
+/// Launch parameters of every `delta.out_norm` variant. All pointers are 16-byte aligned, no two arrays overlap, strides
+/// are in elements and multiples of 4.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct OutNormParams {
+    /// f32 `[tokens][y_stride]`: recurrence output, head h at `h * 128`.
+    pub y: *const f32,
+    /// f32 `[tokens][z_stride]`: raw output gate, head h at `h * 128`.
+    pub z: *const f32,
+    /// f32 `[128]`: gain as stored in the file (plain w, not 1 + w).
+    pub gamma: *const f32,
+    /// f16 bits `[tokens][y16_stride]`: what the output projection reads, head h at `h * 128`.
+    pub y16: *mut u16,
+    /// Tokens of the call, at least 1.
+    pub tokens: u32,
+    /// Elements from a token's y to the next.
+    pub y_stride: u32,
+    /// Elements from a token's z to the next.
+    pub z_stride: u32,
+    /// Elements from a token's y16 to the next.
+    pub y16_stride: u32,
+    /// Value heads.
+    pub value_heads: u32,
+    /// Added to the mean square, > 0 (`rms_norm_eps`).
+    pub eps: f32,
+}
+const _: () = assert!(size_of::<OutNormParams>() == 56);
+
+/// The correction `d` of one column from its prediction `m`.
+#[inline(always)]
+fn correction(g: f32, m: f32, v: f32, beta: f32) -> f32 {
+    float::fma(-g, m, v) * beta
+}
+
+/// A column's sum over row groups, in the order of the contract.
+#[inline(always)]
+fn group_sum(p: [f32; 4]) -> f32 {
+    ((p[0] + p[1]) + p[2]) + p[3]
+}
+
+/// The output value of a column from its four partial sums.
+#[inline(always)]
+fn output(o: [f32; 4]) -> f32 {
+    group_sum(o) * OUTPUT_SCALE
+}
+
+/// One row of the update: `S = fma(g, S, k d)` with the product rounded on its own, then `o = fma(S, q, o)`.
+#[inline(always)]
+fn update_row(s: &mut f32, o: &mut f32, g: f32, d: f32, k: f32, q: f32) {
+    *s = float::fma(g, *s, k * d);
+    *o = float::fma(*s, q, *o);
+}
+
+/// One element of the output norm: `y * scale * gamma * gate(z)` from left to right, as f16 bits. A magnitude beyond the
+/// largest f16 (possible with SiLU only) is clamped to it; NaN stays NaN.
+#[inline(always)]
+fn normed<const SILU: bool>(y: f32, scale: f32, gamma: f32, z: f32) -> f32 {
+    let gate = if SILU { float::silu(z) } else { float::sigmoid(z) };
+    let v = y * scale * gamma * gate;
+    const F16_MAX: f32 = 65504.0;
+    v.clamp(-F16_MAX, F16_MAX)
+}
+
+/// The row's factor `rsqrt(ss / 128 + eps)`.
+#[inline(always)]
+fn norm_scale(ss: f32, eps: f32) -> f32 {
+    float::rsqrt(ss * (1.0 / 128.0) + eps)
+}
