@@ -6,3 +6,4 @@
 //! block says what makes it sound.
 
 pub mod backend;
+pub mod proof;

@@ -1,0 +1,12 @@
+//! Proof: inputs that any element of can be recomputed, FP64 references, comparisons that do not lose a NaN, and the
+//! runner behind `varve parity` that holds every variant to its declared promise.
+//!
+//! Nothing but `run` knows a device: inputs, references and comparisons are plain arithmetic on slices.
+
+pub mod case;
+pub mod compare;
+pub mod inputs;
+pub mod random;
+pub mod reference;
+
+pub(crate) const HEAD_DIM: usize = 128;
