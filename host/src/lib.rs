@@ -6,4 +6,6 @@
 //! block says what makes it sound.
 
 pub mod backend;
+pub mod environment;
+pub mod modules;
 pub mod proof;

@@ -1,0 +1,176 @@
+//! Streams: the order of launches, and the only place where kernels are launched.
+
+use super::cuda;
+use super::device::{self, Device};
+use super::emulator;
+use super::error::{BackendError, LaunchError, LaunchShape};
+use super::event::{self, Event};
+use super::graph::Graph;
+use super::limits;
+use cuda_std::emulator::Launch;
+use cuda_std::launch::Kernel;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Work in order. The emulator's streams run everything at once, so that they are in order with each other too.
+pub struct Stream {
+    device: Device,
+    body: Body,
+    /// 0 outside a capture; within one, one more than the steps captured so far.
+    capturing: AtomicUsize,
+}
+
+/// What carries the work.
+pub(super) enum Body {
+    Cuda(cuda::Stream),
+    Emulator(emulator::Stream),
+}
+
+impl Stream {
+    pub(super) fn new(device: &Device) -> Result<Self, BackendError> {
+        let body = match &device.inner().body {
+            device::Body::Cuda { context, .. } => Body::Cuda(cuda::Stream::new(context)?),
+            device::Body::Emulator(_) => Body::Emulator(emulator::Stream::default()),
+        };
+        Ok(Self { device: device.clone(), body, capturing: AtomicUsize::new(0) })
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    pub(super) fn body(&self) -> &Body {
+        &self.body
+    }
+
+    /// Enqueues a kernel.
+    ///
+    /// The launch is checked first, in the same way on every device: architecture, grid, block, the kernel's launch
+    /// bounds, shared memory. On the emulator it has run when this returns.
+    ///
+    /// # Errors
+    /// [`LaunchError`]; each names kernel, grid, block and dynamic shared memory. An error of the kernel itself comes from
+    /// the emulator here, from a card at a later call that waits, as [`BackendError::Lost`].
+    ///
+    /// # Safety
+    /// What the kernel's header asks of `params`, grid and block holds; the memory that it uses is that of buffers of
+    /// this device, or views of them, and nothing else writes there (or reads what it writes) at the same time: work on
+    /// other streams is ordered by events, host code touches it through the buffers. Buffers need only outlive this call.
+    /// All that holds for each launch of a graph that captures this one, too.
+    pub unsafe fn launch<P: Copy + 'static>(
+        &self,
+        kernel: &'static Kernel<P>,
+        launch: Launch,
+        params: P,
+    ) -> Result<(), LaunchError> {
+        let info = kernel.info();
+        let shape = LaunchShape { kernel: info.symbol, launch };
+        limits::check(self.device.spec(), self.device.caps(), &info, shape)?;
+        match (&self.body, &self.device.inner().body) {
+            (Body::Cuda(stream), _) => {
+                // SAFETY: `params` is the kernel's parameter struct; the rest is the caller's contract.
+                unsafe { stream.context().launch(stream, &info, shape, (&raw const params).cast())? };
+            }
+            (Body::Emulator(stream), device::Body::Emulator(machine)) => {
+                // SAFETY: the caller's contract.
+                unsafe { stream.launch(machine, kernel, shape, params)? };
+            }
+            (Body::Emulator(_), device::Body::Cuda { .. }) => unreachable!("a stream is of its device's kind"),
+        }
+        self.count_step();
+        Ok(())
+    }
+
+    /// Waits for all work on the stream.
+    ///
+    /// # Errors
+    /// [`BackendError::Lost`] if a kernel failed, with the launches before; [`BackendError::Capturing`].
+    pub fn synchronize(&self) -> Result<(), BackendError> {
+        self.refuse_while_capturing("Stream::synchronize")?;
+        match &self.body {
+            Body::Cuda(stream) => stream.synchronize(),
+            Body::Emulator(_) => Ok(()),
+        }
+    }
+
+    /// Marks this point of the stream. Within a capture the event orders streams, but has no time.
+    ///
+    /// # Errors
+    /// [`BackendError::OtherDevice`], or the driver's answer.
+    pub fn record(&self, event: &Event) -> Result<(), BackendError> {
+        self.device.expect("Stream::record", event.device())?;
+        match (&self.body, event.body()) {
+            (Body::Cuda(stream), event::Body::Cuda(event)) => stream.record(event)?,
+            (_, event::Body::Emulator(event)) if !self.is_capturing() => event.record(),
+            _ => {} // the emulator's steps are in order anyway
+        }
+        Ok(())
+    }
+
+    /// Lets later work on this stream wait until the event's point is reached.
+    ///
+    /// # Errors
+    /// [`BackendError::OtherDevice`], or the driver's answer.
+    pub fn wait(&self, event: &Event) -> Result<(), BackendError> {
+        self.device.expect("Stream::wait", event.device())?;
+        match (&self.body, event.body()) {
+            (Body::Cuda(stream), event::Body::Cuda(event)) => stream.wait(event),
+            _ => Ok(()), // the emulator's work has happened already
+        }
+    }
+
+    /// Captures what `work` enqueues on this stream, instead of running it.
+    ///
+    /// # Errors
+    /// Those of `work`, and [`BackendError`]s of the capture; nothing is left of it then.
+    pub fn capture<E: From<BackendError>>(&self, work: impl FnOnce(&Self) -> Result<(), E>) -> Result<Graph, E> {
+        let capture = self.device.inner().keep.begin_capture()?;
+        match &self.body {
+            Body::Cuda(stream) => stream.begin_capture()?,
+            Body::Emulator(stream) => stream.begin_capture(),
+        }
+        self.capturing.store(1, Ordering::Relaxed);
+        let ending = AbandonCapture(self);
+        work(self)?;
+        std::mem::forget(ending);
+        let steps = self.capturing.swap(0, Ordering::Relaxed) - 1;
+        let body = match &self.body {
+            Body::Cuda(stream) => super::graph::Body::Cuda(stream.end_capture()?),
+            Body::Emulator(stream) => super::graph::Body::Emulator(stream.end_capture()),
+        };
+        Ok(Graph::new(&self.device, body, steps, capture.finish()))
+    }
+
+    fn is_capturing(&self) -> bool {
+        self.capturing.load(Ordering::Relaxed) != 0
+    }
+
+    pub(super) fn refuse_while_capturing(&self, call: &'static str) -> Result<(), BackendError> {
+        if self.is_capturing() { Err(BackendError::Capturing { call }) } else { Ok(()) }
+    }
+
+    /// Counts a captured step.
+    pub(super) fn count_step(&self) {
+        if self.is_capturing() {
+            self.capturing.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Ends a capture whose work failed or panicked.
+struct AbandonCapture<'a>(&'a Stream);
+
+impl Drop for AbandonCapture<'_> {
+    fn drop(&mut self) {
+        self.0.capturing.store(0, Ordering::Relaxed);
+        match &self.0.body {
+            Body::Cuda(stream) => {
+                if let Err(error) = stream.abandon_capture() {
+                    tracing::debug!("the capture that failed: {error}");
+                }
+            }
+            Body::Emulator(stream) => drop(stream.end_capture()),
+        }
+    }
+}
