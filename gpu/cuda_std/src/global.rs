@@ -10,7 +10,7 @@ mod sealed {
 }
 
 /// A scalar of 1, 2, 4 or 8 bytes that one memory instruction moves.
-pub trait Word: sealed::Sealed + Copy + 'static {}
+pub trait Word: sealed::Sealed + Copy + Send + Sync + 'static {}
 
 /// A 32-bit [`Word`], which vector accesses and shuffles can move.
 pub trait Word32: Word {

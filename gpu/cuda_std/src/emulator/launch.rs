@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::context;
 use super::fault::Fault;
 use super::fiber::{DEFAULT_STACK, Runner, Turn, catch_kernel_panics};
 use super::memory::{self, Range};
@@ -213,6 +214,7 @@ fn check_limits(kernel: &str, launch: &Launch, limits: &Limits) -> Result<(), Fa
 const ALIVE_MAX: u64 = 16_384;
 
 fn run_grid(kernel: &str, launch: &Launch, options: &Options, body: Body) -> Result<Stats, Fault> {
+    assert!(!context::in_kernel(), "a kernel cannot launch a kernel on the emulator");
     catch_kernel_panics();
     let ranges = memory::snapshot();
     let blocks = launch.blocks();
