@@ -109,6 +109,7 @@ fn warps_that_wait_at_different_barriers_are_a_deadlock() {
 }
 
 #[test]
+#[allow(clippy::if_same_then_else, reason = "the two lines are what is tested")]
 fn lanes_that_reach_a_barrier_from_different_lines_are_divergent() {
     let fault = fault_of(32, || {
         if thread::thread_idx_x() < 16 {
