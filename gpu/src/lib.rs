@@ -10,3 +10,4 @@
 pub mod catalog;
 pub mod delta;
 pub mod geometry;
+pub mod probe;

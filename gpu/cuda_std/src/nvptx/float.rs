@@ -80,6 +80,7 @@ pub(crate) fn f16_to_f32(h: u16) -> f32 {
 }
 
 /// `cvt` of a pair: the instruction names the upper half first.
+#[cfg(cuda_sm = "80")]
 macro_rules! cvt_pair {
     ($form:literal, $lo:expr, $hi:expr) => {{
         let pair: u32;

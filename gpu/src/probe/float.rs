@@ -1,0 +1,100 @@
+//! f32 operations, elementary functions, conversions.
+
+use super::{BOUNDS, ProbeParams, put, row, thread_in_grid};
+use cuda_std::{float, kernel};
+
+/// Words that [`probe_float_unary`] writes for each thread.
+pub const UNARY_RESULTS: usize = 11;
+
+/// exp, exp2, log, rsqrt, sigmoid, silu, softplus, sqrt, rint, floor, abs of an f32.
+///
+/// # Safety
+/// `input` holds `[threads]`, `output` `[threads][UNARY_RESULTS]`.
+#[kernel]
+#[launch_bounds(BOUNDS)]
+pub unsafe fn probe_float_unary(p: ProbeParams) {
+    let i = thread_in_grid();
+    // SAFETY: a row for each thread, by contract, here and below.
+    let [x] = unsafe { row(p, i) }.map(f32::from_bits);
+    let results = [
+        float::exp(x),
+        float::exp2(x),
+        float::log(x),
+        float::rsqrt(x),
+        float::sigmoid(x),
+        float::silu(x),
+        float::softplus(x),
+        float::sqrt(x),
+        float::rint(x),
+        float::floor(x),
+        float::abs(x),
+    ];
+    // SAFETY: see above.
+    unsafe { put(p, i, results.map(f32::to_bits)) }
+}
+
+/// Words that [`probe_float_binary`] writes for each thread.
+pub const BINARY_RESULTS: usize = 8;
+
+/// a + b, a - b, a * b, a / b, fma(a, b, c), `a * b + c` unfused, max(a, b), min(a, b).
+///
+/// # Safety
+/// `input` holds `[threads][3]`, `output` `[threads][BINARY_RESULTS]`.
+#[kernel]
+#[launch_bounds(BOUNDS)]
+pub unsafe fn probe_float_binary(p: ProbeParams) {
+    let i = thread_in_grid();
+    // SAFETY: a row for each thread, by contract, here and below.
+    let [a, b, c] = unsafe { row(p, i) }.map(f32::from_bits);
+    let results = [a + b, a - b, a * b, a / b, float::fma(a, b, c), a * b + c, float::max(a, b), float::min(a, b)];
+    // SAFETY: see above.
+    unsafe { put(p, i, results.map(f32::to_bits)) }
+}
+
+/// Words that [`probe_float_convert`] writes for each thread.
+pub const CONVERT_RESULTS: usize = 10;
+
+/// Of f32 a and b: f16 bits and bf16 bits of a, f16x2 and bf16x2 of (a, b); of the word b as two halves: f16 and bf16
+/// value of the lower one, both f16 values and both bf16 values.
+///
+/// # Safety
+/// `input` holds `[threads][2]`, `output` `[threads][CONVERT_RESULTS]`.
+#[kernel]
+#[launch_bounds(BOUNDS)]
+pub unsafe fn probe_float_convert(p: ProbeParams) {
+    let i = thread_in_grid();
+    // SAFETY: a row for each thread, by contract, here and below.
+    let [a, pair] = unsafe { row(p, i) };
+    let (a, b) = (f32::from_bits(a), f32::from_bits(pair));
+    let [lo, hi] = float::f16x2_to_f32x2(pair);
+    let [bf_lo, bf_hi] = float::bf16x2_to_f32x2(pair);
+    let results = [
+        u32::from(float::f32_to_f16(a)),
+        u32::from(float::f32_to_bf16(a)),
+        float::f32x2_to_f16x2(a, b),
+        float::f32x2_to_bf16x2(a, b),
+        float::f16_to_f32(pair as u16).to_bits(),
+        float::bf16_to_f32(pair as u16).to_bits(),
+        lo.to_bits(),
+        hi.to_bits(),
+        bf_lo.to_bits(),
+        bf_hi.to_bits(),
+    ];
+    // SAFETY: see above.
+    unsafe { put(p, i, results) }
+}
+
+/// tf32 bits of an f32.
+///
+/// # Safety
+/// `input` and `output` hold a word a thread.
+#[kernel(sm = 80)]
+#[launch_bounds(BOUNDS)]
+pub unsafe fn probe_float_tf32(p: ProbeParams) {
+    let i = thread_in_grid();
+    // SAFETY: a row for each thread, by contract.
+    unsafe {
+        let [x] = row(p, i);
+        put(p, i, [float::f32_to_tf32(f32::from_bits(x))]);
+    }
+}
