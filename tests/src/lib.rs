@@ -1,1 +1,3 @@
-//! Placeholder until the crate's first part lands.
+//! What the test binaries share.
+
+pub mod golden;

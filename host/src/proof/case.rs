@@ -1,7 +1,7 @@
 //! Cases: sizes, row strides and data of one call, as a host holds them before an upload.
 
-use crate::proof::HEAD_DIM;
 use rayon::prelude::*;
+use varve_gpu::geometry::HEAD_DIM;
 
 use super::inputs::{Inputs, Row, scaled_normals};
 use super::random::{Array, Random};

@@ -4,8 +4,8 @@
 //! `[tokens][heads][128]` and states `[128][heads][128]` both are. Largest differences go by head as well, since a quiet
 //! head hides behind a loud one.
 
-use crate::proof::HEAD_DIM;
 use half::f16;
+use varve_gpu::geometry::HEAD_DIM;
 
 use super::reference::out_norm::row_scale;
 

@@ -4,7 +4,7 @@
 //! lists are data, so a new law is one line here and reaches every variant of every operation that uses it.
 
 use super::random::{Array, Random};
-use crate::proof::HEAD_DIM;
+use varve_gpu::geometry::HEAD_DIM;
 
 /// How raw key rows are made, before they are normalised to `x / sqrt(sum x^2 + 1e-6)`.
 #[derive(Clone, Copy, Debug, PartialEq)]

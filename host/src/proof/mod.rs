@@ -8,5 +8,3 @@ pub mod compare;
 pub mod inputs;
 pub mod random;
 pub mod reference;
-
-pub(crate) const HEAD_DIM: usize = 128;

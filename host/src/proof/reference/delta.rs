@@ -13,8 +13,8 @@
 
 use std::ops::Range;
 
-use crate::proof::HEAD_DIM;
 use rayon::prelude::*;
+use varve_gpu::geometry::HEAD_DIM;
 
 use crate::proof::case::RecCase;
 

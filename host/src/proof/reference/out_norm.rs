@@ -1,7 +1,7 @@
 //! The output norm in f64: `y * rsqrt(mean(y^2) + eps) * gamma * gate(z)` over rows of 128.
 
-use crate::proof::HEAD_DIM;
 use rayon::prelude::*;
+use varve_gpu::geometry::HEAD_DIM;
 
 use crate::proof::case::NormCase;
 
