@@ -30,7 +30,7 @@ pub(crate) struct Compiled {
     /// Every source file and manifest it was made from, the standard library's not counted.
     pub(crate) sources: BTreeSet<PathBuf>,
     /// rustc's warnings, rendered.
-    pub(crate) warnings: Vec<Warning>,
+    pub(crate) warnings: BTreeSet<Warning>,
 }
 
 /// Compiles the bitcode "linker" into `folder` unless it is there.

@@ -260,11 +260,14 @@ fn parallel<T: Sync, R: Send>(
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-/// In a build script: the files to watch, and warnings of the device build (once, though each module has them).
+/// In a build script: the files to watch. Warnings of the device build are said once, and only those that every module
+/// has: what one architecture leaves unused is not dead code.
 fn tell_cargo(compiled: &[compile::Compiled]) {
-    let warnings: BTreeSet<&messages::Warning> = compiled.iter().flat_map(|c| &c.warnings).collect();
-    for warning in warnings {
-        tools::say(&format!("{}: {}", warning.place, warning.message));
+    if let Some((first, rest)) = compiled.split_first() {
+        let everywhere = |w: &&messages::Warning| rest.iter().all(|c| c.warnings.contains(w));
+        for warning in first.warnings.iter().filter(everywhere) {
+            tools::say(&format!("{}: {}", warning.place, warning.message));
+        }
     }
     if tools::in_build_script() {
         println!("cargo::rerun-if-env-changed=VARVE_PTXAS");

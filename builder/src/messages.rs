@@ -1,5 +1,6 @@
 //! Cargo's messages about a build, a JSON object a line: rustc's diagnostics and the files made.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -39,7 +40,7 @@ impl Messages {
     }
 
     /// The warnings that have a place.
-    pub(crate) fn warnings(&self) -> Vec<Warning> {
+    pub(crate) fn warnings(&self) -> BTreeSet<Warning> {
         let one = |m: &Value| {
             let span = m["spans"].as_array()?.iter().find(|s| s["is_primary"] == true)?;
             let place = format!("{}:{}", span["file_name"].as_str()?, span["line_start"]);
@@ -76,7 +77,8 @@ mod tests {
         );
         let messages = Messages::parse(text.as_bytes());
         assert_eq!(messages.errors(), "error: no\n --> src/lib.rs:3:5\n");
-        assert_eq!(messages.warnings(), [Warning { place: "src/a.rs:7".into(), message: "unused".into() }]);
+        let unused = Warning { place: "src/a.rs:7".into(), message: "unused".into() };
+        assert_eq!(messages.warnings(), BTreeSet::from([unused]));
         let file = messages.artifact(Path::new("/c/Cargo.toml")).expect("in the text");
         assert_eq!((file.path.as_path(), file.fresh), (Path::new("/t/c.ptx"), true));
         assert!(messages.artifact(Path::new("/d/Cargo.toml")).is_none());
