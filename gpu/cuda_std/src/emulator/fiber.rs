@@ -2,22 +2,18 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::Once;
 
-use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};
 
 use super::block::{Block, Status};
 use super::context;
 use super::fault::Fault;
 use super::launch::Grid;
+use super::stack::{Shifted, Stacks};
 
-/// Stacks that no block uses, all of [`DEFAULT_STACK`] bytes.
-static POOL: Mutex<Vec<DefaultStack>> = Mutex::new(Vec::new());
-/// Stack of a thread, in bytes, if the options do not say otherwise. Pages are mapped when they are touched.
-pub(crate) const DEFAULT_STACK: usize = 256 * 1024;
-/// Stacks that the pool keeps.
-const POOL_MAX: usize = 4096;
+/// A thread of the block.
+type Fiber = Coroutine<(), (), (), Shifted>;
 
 /// How a block's turn ended.
 pub(crate) enum Turn {
@@ -32,10 +28,9 @@ pub(crate) enum Turn {
 /// A block and its coroutines.
 pub(crate) struct Runner {
     // First, so that suspended threads are unwound before their block goes.
-    coroutines: Vec<Option<Coroutine<(), (), ()>>>,
+    coroutines: Vec<Option<Fiber>>,
     indices: Vec<[u32; 3]>,
-    stacks: Vec<DefaultStack>,
-    stack_bytes: usize,
+    stacks: Stacks,
     block: *mut Block,
     resumes: u64,
 }
@@ -47,8 +42,7 @@ impl Runner {
         Self {
             coroutines: (0..size).map(|_| None).collect(),
             indices: (0..size).map(|t| block.thread_index(t)).collect(),
-            stacks: Vec::new(),
-            stack_bytes: grid.options.stack_bytes,
+            stacks: Stacks::new(grid.options.stack_bytes),
             block: Box::into_raw(Box::new(block)),
             resumes: 0,
         }
@@ -147,23 +141,18 @@ impl Runner {
     }
 
     /// A coroutine that runs the kernel as `thread`.
-    fn spawn(&mut self, thread: usize) -> Result<Coroutine<(), (), ()>, Fault> {
-        if self.stacks.is_empty() && self.stack_bytes == DEFAULT_STACK {
-            let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
-            let rest = pool.len().saturating_sub(32);
-            self.stacks.extend(pool.drain(rest..));
-        }
-        let stack = match self.stacks.pop() {
-            Some(stack) => stack,
-            None => DefaultStack::new(self.stack_bytes).map_err(|error| Fault::Resources {
-                kernel: self.block().grid().kernel.clone(),
-                what: format!("a stack of {} bytes", self.stack_bytes),
+    fn spawn(&mut self, thread: usize) -> Result<Fiber, Fault> {
+        let stack = self.stacks.take().map_err(|error| {
+            let grid = self.block().grid();
+            Fault::Resources {
+                kernel: grid.kernel.clone(),
+                what: format!("a stack of {} bytes", grid.options.stack_bytes),
                 error: error.to_string(),
-            })?,
-        };
+            }
+        })?;
         let pointer = self.block;
         let body = self.block().grid().body;
-        Ok(Coroutine::with_stack(stack, move |yielder, ()| {
+        Ok(Coroutine::with_stack(Shifted::new(stack, thread), move |yielder, ()| {
             // SAFETY: the block outlives its coroutines, and nobody else holds a reference while this thread runs. The
             // body is the launch's own, which lives as long as the grid; its contract is the launch's caller's.
             unsafe {
@@ -176,7 +165,7 @@ impl Runner {
     /// Books the end of a thread.
     fn exit(&mut self, thread: usize) {
         if let Some(coroutine) = self.coroutines[thread].take() {
-            self.stacks.push(coroutine.into_stack());
+            self.stacks.give(coroutine.into_stack().into_inner());
         }
         let block = self.block();
         block.live -= 1;
@@ -201,18 +190,12 @@ impl Runner {
 impl Drop for Runner {
     fn drop(&mut self) {
         // Threads suspended by a fault are unwound here, with their block still in place.
-        let unwound = self.coroutines.drain(..).flatten().map(|mut coroutine| {
+        for mut coroutine in self.coroutines.drain(..).flatten() {
             coroutine.force_unwind();
-            coroutine.into_stack()
-        });
-        self.stacks.extend(unwound);
+            self.stacks.give(coroutine.into_stack().into_inner());
+        }
         // SAFETY: made by `Box::into_raw` in `new`, and no coroutine is left that could use it.
         drop(unsafe { Box::from_raw(self.block) });
-        if self.stack_bytes == DEFAULT_STACK {
-            let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
-            let room = POOL_MAX.saturating_sub(pool.len()).min(self.stacks.len());
-            pool.extend(self.stacks.drain(..room));
-        }
     }
 }
 

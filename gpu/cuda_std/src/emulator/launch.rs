@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use super::context;
 use super::fault::Fault;
-use super::fiber::{DEFAULT_STACK, Runner, Turn, catch_kernel_panics};
+use super::fiber::{Runner, Turn, catch_kernel_panics};
 use super::memory::{self, Range};
 use super::schedule::BlockOrder;
+use super::stack::DEFAULT_STACK;
 use crate::launch::Kernel;
 
 /// Extents of a launch.

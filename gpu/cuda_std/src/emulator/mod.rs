@@ -32,6 +32,7 @@ mod fiber;
 mod launch;
 mod race;
 mod schedule;
+mod stack;
 
 pub use fault::{Access, Fault, Place, Space, Stuck};
 pub use launch::{Launch, Limits, Options, Stats, launch, run, wide_cpu};

@@ -57,7 +57,7 @@ impl Warp {
 
 /// Leaves `words` in the running lane's slot, waits for the lanes of `mask`, and takes the slot's words as the last lane's
 /// `compute(slots, lanes)` left them.
-#[inline(never)]
+#[inline(always)]
 pub(crate) fn gather(
     primitive: &'static Primitive,
     mask: u32,
@@ -65,17 +65,36 @@ pub(crate) fn gather(
     compute: fn(&mut Slots, u32),
     source: Source,
 ) {
+    // As at barriers, the switch is inlined into the kernel.
+    if leave(primitive, mask, words, compute, source) {
+        suspend();
+    }
+    take(words);
+}
+
+/// The first half of [`gather`]: true where the thread must be suspended now.
+#[inline(never)]
+fn leave(
+    primitive: &'static Primitive,
+    mask: u32,
+    words: &[u32],
+    compute: fn(&mut Slots, u32),
+    source: Source,
+) -> bool {
     let block = context::block();
     let linear = context::with(|c| c.linear.get());
     // SAFETY: the running block; this exclusive reference ends before the thread is suspended.
-    match unsafe { (*block).gather(linear, primitive, mask, words, compute, source) } {
-        Ok(true) => suspend(),
-        Ok(false) => {}
-        Err(fault) => raise(fault),
-    }
-    // SAFETY: as above.
-    let warp = unsafe { &(&(*block).warps)[linear as usize / 32] };
-    words.copy_from_slice(&warp.slots[linear as usize % 32][..words.len()]);
+    unsafe { (*block).gather(linear, primitive, mask, words, compute, source) }.unwrap_or_else(|fault| raise(fault))
+}
+
+/// The second half of [`gather`]: the running lane's results.
+#[inline]
+fn take(words: &mut [u32]) {
+    let block = context::block();
+    let linear = context::with(|c| c.linear.get()) as usize;
+    // SAFETY: the running block, read only.
+    let warp = unsafe { &(&(*block).warps)[linear / 32] };
+    words.copy_from_slice(&warp.slots[linear % 32][..words.len()]);
 }
 
 impl Block {
