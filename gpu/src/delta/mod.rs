@@ -19,6 +19,7 @@ pub mod rec_cols;
 pub mod rec_keyhead;
 pub mod rec_lanes;
 mod row_group;
+mod token_slots;
 pub mod window_commit;
 pub mod window_step;
 
@@ -60,34 +61,16 @@ pub struct RecParams {
 }
 const _: () = assert!(size_of::<RecParams>() == 72); // no padding: nothing uninitialised crosses the launch
 
-/// Launch parameters of `delta.commit`: the recurrence over the first `n` tokens of a window, state only.
+/// Launch parameters of `delta.commit`: the recurrence over the first tokens of a window, state only.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CommitParams {
-    /// As in [`RecParams`].
-    pub qkv: *const f32,
-    /// As in [`RecParams`].
-    pub gate: *const f32,
-    /// As in [`RecParams`].
-    pub beta: *const f32,
-    /// As in [`RecParams`], updated in place.
-    pub state: *mut f32,
-    /// u32 `[1]` in device memory: tokens to replay; more than `window` counts as `window`, 0 leaves the state.
+    /// The window, `tokens <= WINDOW_TOKENS`; its `y` is not written and may be null, its `keep_state` is not read.
+    pub window: RecParams,
+    /// u32 `[1]` in device memory: tokens to replay; more than the window counts as the window, 0 leaves the state.
     pub accepted: *const u32,
-    /// Tokens that the window holds, at most `WINDOW_TOKENS`.
-    pub window: u32,
-    /// As in [`RecParams`].
-    pub qkv_stride: u32,
-    /// As in [`RecParams`].
-    pub gate_stride: u32,
-    /// As in [`RecParams`].
-    pub beta_stride: u32,
-    /// As in [`RecParams`].
-    pub key_heads: u32,
-    /// As in [`RecParams`].
-    pub value_heads: u32,
 }
-const _: () = assert!(size_of::<CommitParams>() == 64);
+const _: () = assert!(size_of::<CommitParams>() == 80);
 
 /// Launch parameters of every `delta.out_norm` variant. All pointers are 16-byte aligned, no two arrays overlap, strides
 /// are in elements and multiples of 4.

@@ -5,7 +5,8 @@
 //! Mapping   block (key head kh, column block cb of 32) = 4 kh + cb; thread (x, y): column 32 cb + x, rows 32 y .. + 31 of
 //!           heads kh + j key_heads, j < VPK: 32 VPK state registers
 //! Order     as `cols`: the same operations in the same order for each (head, column, row group)
-//! Staging   8 tokens a buffer, two buffers, one cp.async group a buffer; tokens past the end are neither copied nor read
+//! Staging   8 tokens a buffer, two buffers, one cp.async group a buffer; tokens past the end are neither copied nor used;
+//!           log decays become decays in place, before barrier 1 of the buffer's first token
 //! Barriers  two a token and one more every 8 tokens, by all 128 threads. kv partials of token i are read before barrier
 //!           2 of i and written again after it; o partials of i are read after barrier 2 of i and written after barrier 1
 //!           of i + 1; the buffer refilled for block b + 1 was last read by block b - 1 before its last barrier 2
@@ -140,6 +141,14 @@ unsafe fn body<const VPK: usize>(p: RecParams) {
         stage(first + STAGE, 1 - buffer);
         copy::cp_async_wait_group::<1>();
         sync_threads();
+        if thread < STAGE * VPK {
+            // SAFETY: inside the buffer, which has landed; only this thread touches the element before barrier 1 of the
+            // buffer's first token. Past the last token it holds anything, and nothing uses it.
+            unsafe {
+                let gate = gates.add((buffer * STAGE * VPK + thread) * 2);
+                shared::store(gate, float::exp(shared::load(gate)));
+            }
+        }
         for t in 0..(tokens - first).min(STAGE) {
             let slot = buffer * STAGE + t;
             let mut k = [0.0f32; GROUP_ROWS];
@@ -162,15 +171,14 @@ unsafe fn body<const VPK: usize>(p: RecParams) {
             let (mut g, mut d, mut o) = ([0.0f32; VPK], [0.0f32; VPK], [0.0f32; VPK]);
             for j in 0..VPK {
                 // SAFETY: `slot < 16`, `j < VPK`, `x < 32`; the buffer has landed.
-                let (gate, beta, v) = unsafe {
+                let ([decay, beta], v) = unsafe {
                     (
-                        shared::load(gates.add((slot * VPK + j) * 2)),
-                        shared::load(gates.add((slot * VPK + j) * 2 + 1)),
+                        shared::load2(gates.add((slot * VPK + j) * 2)),
                         shared::load(v.add((slot * VPK + j) * COLUMNS + x)),
                     )
                 };
-                g[j] = float::exp(gate);
-                d[j] = correction(g[j], group_sum(gather(kv_partial, j)), v, beta);
+                g[j] = decay;
+                d[j] = correction(decay, group_sum(gather(kv_partial, j)), v, beta);
             }
             for r in (0..GROUP_ROWS).step_by(4) {
                 // SAFETY: as for k.

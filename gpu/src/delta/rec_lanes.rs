@@ -7,9 +7,7 @@
 //!           rows 32 (l / 8) .. + 31 of columns 16 cb + 2 (l mod 8) and the next: 64 state registers
 //! Order     as `cols`: the same operations in the same order for each (head, column, row group); sums cross lanes by
 //!           shuffles and are added p0, p1, p2, p3
-//! Staging   8 tokens a buffer, three buffers; a token's slot holds q and k rows with 36 f32 a row group, so that the
-//!           four groups of a warp read different banks, then log decay and beta, then v, of each head. The warp of a
-//!           head turns log decays into decays in place
+//! Staging   8 tokens a buffer, three buffers (`token_slots.rs`); the warp of a head turns log decays into decays
 //! Barriers  one every 8 tokens, by all threads, before the last two tokens of buffer b: buffer b + 1 has landed for all,
 //!           and all have left buffer b - 1, which is then refilled with b + 2
 //! Budget    232 registers, 34,560 B shared, 0 B local (enforced by tests/tests/ptx/budgets.rs)
@@ -17,28 +15,15 @@
 
 use cuda_std::launch::Bounds;
 use cuda_std::thread::{block_idx_x, sync_threads, thread_idx_x};
-use cuda_std::{copy, float, kernel, shared, shared_array, warp};
+use cuda_std::{copy, kernel, shared_array};
 
 use super::RecParams;
-use super::row_group::{Carried, HeadRows, PITCH, PLACES, Place, ROW, StatePart, kv_partial, read_row};
+use super::row_group::{BLOCKS, COLUMNS, Carried, HeadRows, Place, StatePart, kv_partial, read_row};
+use super::token_slots::{STAGE, TokenSlots, slot_len};
 use crate::geometry::{GROUP_ROWS, HEAD_DIM, MAX_VPK};
 
-/// Columns of a lane.
-const C: usize = 2;
-/// Columns of a block.
-pub const COLUMNS: usize = PLACES * C;
-/// Blocks of a key head.
-pub const BLOCKS: usize = HEAD_DIM / COLUMNS;
-/// Tokens of a staging buffer.
-const STAGE: usize = 8;
 /// Token slots in shared memory: three buffers.
-const SLOTS: usize = 3 * STAGE;
-/// f32 of a slot: q row, k row, (log decay, beta) and v of each head.
-const SLOT: usize = 2 * ROW + MAX_VPK as usize * (2 + COLUMNS);
-/// Where a slot's (log decay, beta) pairs start.
-const GATES: usize = 2 * ROW;
-/// Where a slot's v values start.
-const V: usize = GATES + 2 * MAX_VPK as usize;
+const SLOTS: u32 = 3 * STAGE as u32;
 
 /// Launch bounds for `vpk` warps; the block has its SM for itself.
 pub const fn bounds(vpk: u32) -> Bounds {
@@ -81,158 +66,72 @@ pub unsafe fn delta_rec_lanes_vpk4(p: RecParams) {
     unsafe { body::<4>(p) }
 }
 
-/// What a lane needs to walk the tokens.
-struct Walk<const VPK: usize> {
-    p: RecParams,
-    place: Place,
-    lane: usize,
-    warp: usize,
-    head: usize,
-    rows: HeadRows,
-    /// First column of the block in its head.
-    column: usize,
-    /// Shared `[SLOTS][SLOT]`.
-    slots: *mut f32,
-}
-
-impl<const VPK: usize> Walk<VPK> {
-    /// Starts the copies of buffer `b` (tokens 8 b ..); one group, empty past the end.
-    #[inline(always)]
-    fn stage(&self, b: u32) {
-        let p = &self.p;
-        let (first, slot0) = (b * STAGE as u32, b % 3 * STAGE as u32);
-        let left = p.tokens.saturating_sub(first) as usize;
-        let (first, slot0) = (first as usize, slot0 as usize);
-        let thread = self.warp * 32 + self.lane;
-        // SAFETY: every token copied is below `tokens`; sources stay in their token's rows, destinations in their slot;
-        // addresses are multiples of 16 bytes, of 4 for gates. The buffer has no reader left (see Barriers).
-        unsafe {
-            for i in 0..(STAGE * 64).div_ceil(32 * VPK) {
-                let piece = thread + 32 * VPK * i;
-                let (t, part) = (piece / 64, piece % 64);
-                if t < STAGE.min(left) {
-                    let (which, quad) = (part / 32, part % 32);
-                    let row = if which == 0 { self.rows.q } else { self.rows.k };
-                    let to = (slot0 + t) * SLOT + which * ROW + quad / 8 * PITCH + quad % 8 * 4;
-                    let from = (first + t) * p.qkv_stride as usize + row + quad * 4;
-                    copy::cp_async16(self.slots.add(to), p.qkv.add(from));
-                }
-            }
-            let (t, quad) = (self.lane / 4, self.lane % 4);
-            if t < left {
-                let to = (slot0 + t) * SLOT + V + self.warp * COLUMNS + quad * 4;
-                let from = (first + t) * p.qkv_stride as usize + self.rows.v + self.column + quad * 4;
-                copy::cp_async16(self.slots.add(to), p.qkv.add(from));
-            }
-            let (t, which) = (self.lane / 2, self.lane % 2);
-            if t < STAGE.min(left) {
-                let (source, stride) = if which == 0 { (p.gate, p.gate_stride) } else { (p.beta, p.beta_stride) };
-                let to = (slot0 + t) * SLOT + GATES + self.warp * 2 + which;
-                copy::cp_async4(self.slots.add(to), source.add((first + t) * stride as usize + self.head));
-            }
-        }
-        copy::cp_async_commit();
-    }
-
-    /// Turns the log decays of the warp's head in buffer `b` into decays. The buffer has landed.
-    #[inline(always)]
-    fn decays(&self, b: u32) {
-        if self.lane < STAGE {
-            let slot = (b % 3) as usize * STAGE + self.lane;
-            // SAFETY: inside the buffer; only this lane touches the element before the warp's next `sync_warp`. Past the
-            // last token the slot holds anything, and nothing uses it.
-            unsafe {
-                let gate = self.slots.add(slot * SLOT + GATES + self.warp * 2);
-                shared::store(gate, float::exp(shared::load(gate)));
-            }
-        }
-        warp::sync_warp(u32::MAX);
-    }
-
-    /// Decay and corrections of the token in `slot`, which has landed and whose decay is made.
-    #[inline(always)]
-    fn corrections(&self, slot: *const f32, kv: [f32; C]) -> (f32, [f32; C]) {
-        // SAFETY: `warp < VPK`, `2 place + 1 < 16`.
-        let ([g, beta], v) = unsafe {
-            let v = slot.add(V + self.warp * COLUMNS + C * self.place.place);
-            (shared::load2(slot.add(GATES + self.warp * 2)), shared::load2(v))
-        };
-        (g, self.place.corrections(kv, g, beta, v))
-    }
-
-    /// One token in `slot`, `k` its key row; `k_next` receives the next token's key row, which is in `next`. Returns the
-    /// output partials.
-    #[inline(always)]
-    fn step(
-        &self,
-        slot: *const f32,
-        next: *const f32,
-        carried: &mut Carried<C>,
-        k: &[f32; GROUP_ROWS],
-        k_next: &mut [f32; GROUP_ROWS],
-    ) -> [f32; C] {
-        let (g, d) = self.corrections(slot, carried.kv);
-        // SAFETY: `36 group + 31 < ROW`; both slots have landed (past the last token `next` holds anything, unused).
-        unsafe {
-            let q_row = slot.add(self.place.group * PITCH);
-            let k_row = next.add(ROW + self.place.group * PITCH);
-            carried.advance(g, d, k, q_row, k_row, k_next)
-        }
-    }
-}
-
 /// The kernel for `VPK` warps. Statics cannot depend on `VPK`, so shared memory is laid out for the most heads.
 #[inline(always)]
 unsafe fn body<const VPK: usize>(p: RecParams) {
     let thread = thread_idx_x() as usize;
-    let (key_head, column_block) = (block_idx_x() as usize / BLOCKS, block_idx_x() as usize % BLOCKS);
-    let (head, column, place) = (key_head + thread / 32 * p.key_heads as usize, column_block * COLUMNS, Place::here());
+    let (warp, lane, place) = (thread / 32, thread % 32, Place::here());
+    let (key_head, column) = (block_idx_x() as usize / BLOCKS, block_idx_x() as usize % BLOCKS * COLUMNS);
+    let head = key_head + warp * p.key_heads as usize;
     let rows = HeadRows::new(p.key_heads, head);
-    let slots = shared_array![f32; SLOTS * SLOT];
-    let walk = Walk::<VPK> { p, place, lane: thread % 32, warp: thread / 32, head, rows, column, slots };
-    walk.stage(0);
-    walk.stage(1);
+    let slots = shared_array![f32; SLOTS as usize * slot_len(MAX_VPK as usize)];
+    let staged = TokenSlots::<VPK> { slots, warp, lane, head, column, rows, place };
+    // SAFETY: nobody reads yet.
+    unsafe {
+        staged.copy_tokens(&p, p.tokens, 0, 0);
+        staged.copy_tokens(&p, p.tokens, STAGE as u32, STAGE as u32);
+    }
     // SAFETY: the grid has 8 blocks a key head, so head and columns are inside the state; only this lane touches its part.
-    let part = unsafe { StatePart::new::<C>(p.state, p.value_heads, head, column, place) };
-    let mut carried = Carried { s: part.load::<C>(), kv: [0.0; C] };
+    let part = unsafe { StatePart::new(p.state, p.value_heads, head, column, place) };
+    let mut carried = Carried { s: part.load(), kv: [0.0; 2] };
     copy::cp_async_wait_group::<1>();
     sync_threads();
-    walk.decays(0);
-    // SAFETY: buffer 0 has landed and holds at least one token.
-    let mut k_even = unsafe { read_row(slots.add(ROW), place) };
     let mut k_odd = [0.0f32; GROUP_ROWS];
+    // SAFETY: buffer 0 has landed and holds at least one token.
+    let mut k_even = unsafe {
+        staged.make_decays(0);
+        read_row(staged.k_row(slots))
+    };
     carried.kv = kv_partial(&carried.s, &k_even);
 
-    let (mut left, mut slot, mut buffer) = (p.tokens, 0u32, 0u32);
-    // SAFETY: the first token's output; the pointer moves one token on for each token done.
+    let (mut left, mut slot, mut refill, mut first) = (p.tokens, 0, 2 * STAGE as u32, 2 * STAGE as u32);
+    // SAFETY: the first token's output; the pointer moves on as tokens are done.
     let mut y = unsafe { p.y.add(head * HEAD_DIM + column) };
     let stride = p.y_stride as usize;
     while left >= 2 {
         if slot % STAGE as u32 == STAGE as u32 - 2 {
             copy::cp_async_wait_all();
             sync_threads();
-            walk.decays(buffer + 1);
-            walk.stage(buffer + 2);
-            buffer += 1;
+            let next = if slot + 2 == SLOTS { 0 } else { slot + 2 };
+            // SAFETY: buffer b + 1 has landed for all; all have left buffer b - 1, which is `refill` (see Barriers).
+            unsafe {
+                staged.make_decays(next);
+                staged.copy_tokens(&p, p.tokens, first, refill);
+            }
+            first = first.saturating_add(STAGE as u32);
+            refill = if refill == 2 * STAGE as u32 { 0 } else { refill + STAGE as u32 };
         }
-        // SAFETY: slots 0 .. 23.
-        let (here, odd) = unsafe { (slots.add(slot as usize * SLOT), slots.add((slot as usize + 1) * SLOT)) };
-        slot = if slot + 2 == SLOTS as u32 { 0 } else { slot + 2 };
-        // SAFETY: as above.
-        let after = unsafe { slots.add(slot as usize * SLOT) };
-        let o_even = walk.step(here, odd, &mut carried, &k_even, &mut k_odd);
-        let o_odd = walk.step(odd, after, &mut carried, &k_odd, &mut k_even);
-        // SAFETY: two tokens' outputs, `stride` apart.
-        unsafe { place.store_two(y, stride, o_even, o_odd) };
+        // SAFETY: slots 0 .. 23, all landed but the last, which after the last token holds anything and is not used; two
+        // tokens' outputs, `stride` apart.
+        unsafe {
+            let (here, odd) = (staged.slot(slot as usize), staged.slot(slot as usize + 1));
+            slot = if slot + 2 == SLOTS { 0 } else { slot + 2 };
+            let after = staged.slot(slot as usize);
+            let (g, d) = staged.corrections(here, carried.kv);
+            let o_even = carried.advance(g, d, &k_even, staged.q_row(here), staged.k_row(odd), &mut k_odd);
+            let (g, d) = staged.corrections(odd, carried.kv);
+            let o_odd = carried.advance(g, d, &k_odd, staged.q_row(odd), staged.k_row(after), &mut k_even);
+            place.store_two(y, stride, o_even, o_odd);
+        }
         y = y.wrapping_add(2 * stride);
         left -= 2;
     }
     if left == 1 {
         // SAFETY: the last token's slot, which has landed, and its output.
         unsafe {
-            let here = slots.add(slot as usize * SLOT);
-            let (g, d) = walk.corrections(here, carried.kv);
-            let o = carried.finish(g, d, &k_even, here.add(place.group * PITCH));
+            let here = staged.slot(slot as usize);
+            let (g, d) = staged.corrections(here, carried.kv);
+            let o = carried.finish(g, d, &k_even, staged.q_row(here));
             place.store_one(y, o);
         }
     }

@@ -1,7 +1,7 @@
 //! The four row groups of a column in four lanes of one warp: what `lanes` and the window kernels share.
 //!
-//! Lane l holds rows 32 g .. + 31 of row group g = l / 8, for columns `C p ..` of place p = l mod 8; a warp covers 8 C
-//! columns. Partial sums cross lanes by shuffles, so no barrier is needed, and are added in the order of the contract.
+//! Lane l holds rows 32 g .. + 31 of row group g = l / 8, for columns 2 p and 2 p + 1 of place p = l mod 8; a warp covers
+//! 16 columns. Partial sums cross lanes by shuffles, so no barrier is needed, and are added in the order of the contract.
 
 use cuda_std::{float, global, int, shared, warp};
 
@@ -9,7 +9,11 @@ use super::{correction, group_sum, output, update_row};
 use crate::geometry::{GROUP_ROWS, HEAD_DIM, ROW_GROUPS};
 
 /// Lanes of a row group: places in a warp's column range.
-pub const PLACES: usize = 8;
+const PLACES: usize = 8;
+/// Columns of a warp, two a place.
+pub const COLUMNS: usize = 2 * PLACES;
+/// Column blocks of a head.
+pub const BLOCKS: usize = HEAD_DIM / COLUMNS;
 /// f32 from a row group's values to the next in a staged row: 4 more than 32, so that the groups use different banks.
 pub const PITCH: usize = GROUP_ROWS + 4;
 /// f32 of a staged q or k row.
@@ -34,9 +38,9 @@ impl Place {
 
     /// Corrections of the lane's columns from the kv partials of all row groups. All lanes of the warp must call it.
     #[inline(always)]
-    pub fn corrections<const C: usize>(self, kv: [f32; C], g: f32, beta: f32, v: [f32; C]) -> [f32; C] {
-        let mut d = [0.0; C];
-        for c in 0..C {
+    pub fn corrections(self, kv: [f32; 2], g: f32, beta: f32, v: [f32; 2]) -> [f32; 2] {
+        let mut d = [0.0; 2];
+        for c in 0..2 {
             let partials = [0, 1, 2, 3].map(|j| warp::shfl_idx(kv[c], (PLACES * j + self.place) as u32));
             d[c] = correction(g, group_sum(partials), v[c], beta);
         }
@@ -86,14 +90,14 @@ impl Place {
 }
 
 /// State rows of a lane's columns, and the kv partials of the coming token.
-pub struct Carried<const C: usize> {
+pub struct Carried {
     /// `s[c][r]`.
-    pub s: [[f32; GROUP_ROWS]; C],
+    pub s: [[f32; GROUP_ROWS]; 2],
     /// kv partials of the coming token.
-    pub kv: [f32; C],
+    pub kv: [f32; 2],
 }
 
-impl<const C: usize> Carried<C> {
+impl Carried {
     /// Updates the state with key row `k` and corrections `d`; returns the output partials, forms the kv partials with
     /// the next token's key row, and leaves that row in `k_next`.
     ///
@@ -103,19 +107,19 @@ impl<const C: usize> Carried<C> {
     pub unsafe fn advance(
         &mut self,
         g: f32,
-        d: [f32; C],
+        d: [f32; 2],
         k: &[f32; GROUP_ROWS],
         q_row: *const f32,
         k_row: *const f32,
         k_next: &mut [f32; GROUP_ROWS],
-    ) -> [f32; C] {
-        let mut o = [0.0f32; C];
-        self.kv = [0.0; C];
+    ) -> [f32; 2] {
+        let mut o = [0.0f32; 2];
+        self.kv = [0.0; 2];
         for r in (0..GROUP_ROWS).step_by(4) {
             // SAFETY: `r + 3 < 32`; this function's contract.
             let (q, next) = unsafe { (shared::load4(q_row.add(r)), shared::load4(k_row.add(r))) };
             for i in 0..4 {
-                for c in 0..C {
+                for c in 0..2 {
                     update_row(&mut self.s[c][r + i], &mut o[c], g, d[c], k[r + i], q[i]);
                     self.kv[c] = float::fma(self.s[c][r + i], next[i], self.kv[c]);
                 }
@@ -130,13 +134,13 @@ impl<const C: usize> Carried<C> {
     /// # Safety
     /// `q_row` is the lane's 32 values in shared memory, 16-byte aligned.
     #[inline(always)]
-    pub unsafe fn finish(&mut self, g: f32, d: [f32; C], k: &[f32; GROUP_ROWS], q_row: *const f32) -> [f32; C] {
-        let mut o = [0.0f32; C];
+    pub unsafe fn finish(&mut self, g: f32, d: [f32; 2], k: &[f32; GROUP_ROWS], q_row: *const f32) -> [f32; 2] {
+        let mut o = [0.0f32; 2];
         for r in (0..GROUP_ROWS).step_by(4) {
             // SAFETY: `r + 3 < 32`; this function's contract.
             let q = unsafe { shared::load4(q_row.add(r)) };
             for i in 0..4 {
-                for c in 0..C {
+                for c in 0..2 {
                     update_row(&mut self.s[c][r + i], &mut o[c], g, d[c], k[r + i], q[i]);
                 }
             }
@@ -145,16 +149,16 @@ impl<const C: usize> Carried<C> {
     }
 }
 
-/// The lane's row group of a staged row.
+/// The lane's 32 values of a staged row.
 ///
 /// # Safety
-/// `row` is a staged row in shared memory that has landed.
+/// `row` is the lane's row group in shared memory, which has landed.
 #[inline(always)]
-pub unsafe fn read_row(row: *const f32, place: Place) -> [f32; GROUP_ROWS] {
+pub unsafe fn read_row(row: *const f32) -> [f32; GROUP_ROWS] {
     let mut k = [0.0; GROUP_ROWS];
     for r in (0..GROUP_ROWS).step_by(4) {
-        // SAFETY: `36 group + r + 3 < 144`, a multiple of 4.
-        k[r..r + 4].copy_from_slice(&unsafe { shared::load4(row.add(place.group * PITCH + r)) });
+        // SAFETY: `r + 3 < 32`, a multiple of 4.
+        k[r..r + 4].copy_from_slice(&unsafe { shared::load4(row.add(r)) });
     }
     k
 }
@@ -167,68 +171,46 @@ pub struct StatePart {
 }
 
 impl StatePart {
-    /// The part of `place` for the `8 C` columns from `column` on of head `head`.
+    /// The part of `place` for the 16 columns from `column` on of head `head`.
     ///
     /// # Safety
-    /// `head < value_heads`, `column + 8 C <= 128`; nobody else touches the part.
+    /// `head < value_heads`, `column` one of 0, 16 .. 112; nobody else touches the part.
     #[inline(always)]
-    pub unsafe fn new<const C: usize>(
-        state: *mut f32,
-        value_heads: u32,
-        head: usize,
-        column: usize,
-        place: Place,
-    ) -> Self {
+    pub unsafe fn new(state: *mut f32, value_heads: u32, head: usize, column: usize, place: Place) -> Self {
         let pitch = value_heads as usize * HEAD_DIM;
-        let offset = place.group * GROUP_ROWS * pitch + head * HEAD_DIM + column + C * place.place;
+        let offset = place.group * GROUP_ROWS * pitch + head * HEAD_DIM + column + 2 * place.place;
         // SAFETY: inside the state by this function's contract.
         Self { base: unsafe { state.add(offset) }, pitch }
     }
 
     /// Reads the part: `s[c][r]`.
     #[inline(always)]
-    pub fn load<const C: usize>(self) -> [[f32; GROUP_ROWS]; C] {
-        let mut s = [[0.0; GROUP_ROWS]; C];
+    pub fn load(self) -> [[f32; GROUP_ROWS]; 2] {
+        let mut s = [[0.0; GROUP_ROWS]; 2];
         for r in 0..GROUP_ROWS {
-            // SAFETY: 32 rows and C columns from `base` on, by the contract of `new`; with two columns the address is a
-            // multiple of 8 bytes since `column` and the pitch are even.
-            unsafe {
-                let at = self.base.add(r * self.pitch);
-                if C == 2 {
-                    let two = global::load2(at);
-                    (s[0][r], s[C - 1][r]) = (two[0], two[1]);
-                } else {
-                    s[0][r] = global::load(at);
-                }
-            }
+            // SAFETY: 32 rows and two columns from `base` on, by the contract of `new`; multiples of 8 bytes.
+            [s[0][r], s[1][r]] = unsafe { global::load2(self.base.add(r * self.pitch)) };
         }
         s
     }
 
     /// Writes the part back.
     #[inline(always)]
-    pub fn store<const C: usize>(self, s: &[[f32; GROUP_ROWS]; C]) {
+    pub fn store(self, s: &[[f32; GROUP_ROWS]; 2]) {
         let pitch = int::opaque(self.pitch); // else 32 addresses stay in registers from the loads on
         for r in 0..GROUP_ROWS {
             // SAFETY: as in `load`.
-            unsafe {
-                let at = self.base.add(r * pitch);
-                if C == 2 {
-                    global::store2(at, [s[0][r], s[C - 1][r]]);
-                } else {
-                    global::store(at, s[0][r]);
-                }
-            }
+            unsafe { global::store2(self.base.add(r * pitch), [s[0][r], s[1][r]]) };
         }
     }
 }
 
 /// kv partials of a token: `p[c] = fma(s[c][r], k[r], p[c])`, r ascending.
 #[inline(always)]
-pub fn kv_partial<const C: usize>(s: &[[f32; GROUP_ROWS]; C], k: &[f32; GROUP_ROWS]) -> [f32; C] {
-    let mut p = [0.0; C];
+pub fn kv_partial(s: &[[f32; GROUP_ROWS]; 2], k: &[f32; GROUP_ROWS]) -> [f32; 2] {
+    let mut p = [0.0; 2];
     for r in 0..GROUP_ROWS {
-        for c in 0..C {
+        for c in 0..2 {
             p[c] = float::fma(s[c][r], k[r], p[c]);
         }
     }

@@ -1,0 +1,111 @@
+//! Sizes and operands that the DeltaNet operations share, and their checks.
+
+use varve_gpu::geometry::{HEAD_DIM, MAX_VPK};
+
+use super::dispatch::OpError;
+use crate::backend::View;
+
+/// Sizes of a DeltaNet call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeltaSizes {
+    /// Key heads.
+    pub key_heads: usize,
+    /// Value heads, a multiple of `key_heads`.
+    pub value_heads: usize,
+    /// Tokens of the call.
+    pub tokens: usize,
+}
+
+impl DeltaSizes {
+    /// Elements of a token's q, k, v row.
+    pub const fn qkv_width(&self) -> usize {
+        (2 * self.key_heads + self.value_heads) * HEAD_DIM
+    }
+
+    /// Elements of a token's output row.
+    pub const fn y_width(&self) -> usize {
+        self.value_heads * HEAD_DIM
+    }
+
+    /// Value heads of a key head.
+    pub const fn vpk(&self) -> usize {
+        self.value_heads / self.key_heads
+    }
+
+    /// Head counts that the kernels can index.
+    pub(super) fn check(&self, op: &'static str) -> Result<(), OpError> {
+        let heads = format!("{} key heads, {} value heads", self.key_heads, self.value_heads);
+        if self.key_heads == 0 || self.value_heads == 0 || !self.value_heads.is_multiple_of(self.key_heads) {
+            return Err(OpError::Value {
+                op,
+                what: "head count",
+                got: heads,
+                rule: "value heads must be a multiple of the key heads, both at least 1",
+            });
+        }
+        if self.value_heads > 8192 {
+            return Err(OpError::Value { op, what: "head count", got: heads, rule: "at most 8192 value heads" });
+        }
+        Ok(())
+    }
+
+    /// The instance of a per-VPK kernel.
+    pub(super) fn instance<K: Copy>(&self, instances: [K; MAX_VPK as usize]) -> Result<K, String> {
+        let vpk = self.vpk();
+        let instance = vpk.checked_sub(1).and_then(|i| instances.get(i));
+        instance.copied().ok_or_else(|| format!("no instance for {vpk} value heads a key head; there are 1 to {MAX_VPK}"))
+    }
+}
+
+/// Log decay of each token and value head, f32 `[tokens, value_heads]`: finite and <= 0, the decay is its exponential.
+/// A type of its own, so that a decay factor cannot be passed by mistake.
+#[derive(Clone, Copy)]
+pub struct LogGate<'a>(pub View<'a, f32, 2>);
+
+/// Checks an operand's dimensions.
+pub(super) fn expect<const N: usize>(
+    op: &'static str,
+    operand: &'static str,
+    got: [usize; N],
+    expected: [usize; N],
+) -> Result<(), OpError> {
+    if got == expected {
+        return Ok(());
+    }
+    Err(OpError::Shape { op, operand, got: format!("{got:?}"), expected: format!("{expected:?}") })
+}
+
+/// A row stride as the kernels take it: contiguous rows, a multiple of `multiple` elements, below 2^32.
+pub(super) fn row_stride(
+    op: &'static str,
+    what: &'static str,
+    strides: [usize; 2],
+    multiple: usize,
+) -> Result<u32, OpError> {
+    let error = |rule| OpError::Value { op, what, got: format!("{strides:?}"), rule };
+    if strides[1] != 1 {
+        return Err(error("elements of a row must be contiguous"));
+    }
+    if !strides[0].is_multiple_of(multiple) {
+        return Err(error("the row stride must be a multiple of 16 bytes"));
+    }
+    u32::try_from(strides[0]).map_err(|_| error("the row stride must be below 2^32 elements"))
+}
+
+/// A base pointer as the kernels take it.
+pub(super) fn aligned<T>(op: &'static str, what: &'static str, ptr: *const T) -> Result<(), OpError> {
+    if (ptr as usize).is_multiple_of(16) {
+        return Ok(());
+    }
+    Err(OpError::Value { op, what, got: format!("{ptr:p}"), rule: "the address must be a multiple of 16 bytes" })
+}
+
+/// A count that becomes a grid axis.
+pub(super) fn count(op: &'static str, what: &'static str, n: usize, most: u32) -> Result<u32, OpError> {
+    u32::try_from(n).ok().filter(|&n| n <= most).ok_or_else(|| OpError::Value {
+        op,
+        what,
+        got: n.to_string(),
+        rule: "more than one launch can cover",
+    })
+}

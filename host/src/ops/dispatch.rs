@@ -1,0 +1,353 @@
+//! Dispatch as data: one table an operation, one function that walks it, one that explains the walk.
+
+use std::collections::{BTreeMap, HashSet};
+use std::str::FromStr;
+use std::sync::Mutex;
+
+use cuda_std::launch::{Kernel, KernelInfo};
+
+use super::exactness::Exactness;
+use crate::backend::{BackendError, Caps, Launch, LaunchError};
+
+/// What a variant needs of the device, apart from sizes.
+#[derive(Clone, Copy, Debug)]
+pub struct Needs {
+    /// Least compute capability, 75 = 7.5.
+    pub cc: u32,
+    /// All blocks of the launch must be resident at once: the kernel walks all tokens in every block, so a second wave
+    /// would double its time.
+    pub one_wave: bool,
+}
+
+impl Needs {
+    /// Runs everywhere.
+    pub const ANY: Self = Self { cc: 0, one_wave: false };
+}
+
+/// One implementation of an operation for sizes `A` with launch parameters `P`.
+pub struct Variant<A: 'static, P: 'static> {
+    /// Name after the slash of `op/name`.
+    pub name: &'static str,
+    /// The kernel instance for these sizes, or why there is none. Pure.
+    pub kernel: fn(&A) -> Result<&'static Kernel<P>, String>,
+    /// Grid, block and dynamic shared memory for these sizes. Pure; called only when `kernel` gave one.
+    pub launch: fn(&A) -> Launch,
+    /// Device requirements.
+    pub needs: Needs,
+    /// Promise against the base row.
+    pub exactness: Exactness,
+}
+
+/// An operation's variants in order of preference; the last row is the base and runs everywhere.
+pub struct Table<A: 'static, P: 'static> {
+    /// Operation name, family first: `delta.rec`.
+    pub op: &'static str,
+    /// Rows, most wanted first.
+    pub rows: &'static [Variant<A, P>],
+}
+
+/// The device as dispatch sees it: a real one, or a known card in a test.
+pub trait Target {
+    /// Limits of the device.
+    fn caps(&self) -> &Caps;
+    /// Blocks of the kernel that one SM holds.
+    ///
+    /// # Errors
+    /// What the driver said.
+    fn blocks_per_sm(&self, kernel: &KernelInfo, threads: u32, dynamic_shared: u32) -> Result<u32, BackendError>;
+}
+
+/// Why a variant does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum Reason {
+    /// The device is too old.
+    #[error("needs compute capability {}.{}, the device has {}.{}", need / 10, need % 10, have / 10, have % 10)]
+    Compute {
+        /// Needed, 80 = 8.0.
+        need: u32,
+        /// What the device has.
+        have: u32,
+    },
+    /// No instance of the kernel for these sizes.
+    #[error("{0}")]
+    Sizes(String),
+    /// Too many blocks for one wave.
+    #[error("{blocks} blocks, but only {resident} are resident at once ({per_sm} an SM, {sms} SMs)")]
+    NotResident {
+        /// Blocks of the launch.
+        blocks: u64,
+        /// Blocks the device holds.
+        resident: u64,
+        /// Blocks an SM holds.
+        per_sm: u32,
+        /// SMs of the device.
+        sms: u32,
+    },
+    /// Excluded by a switch.
+    #[error("switched off by `{0}`")]
+    Switched(String),
+    /// The occupancy query failed.
+    #[error("occupancy query failed: {0}")]
+    Occupancy(#[from] BackendError),
+}
+
+/// What to launch.
+pub struct Choice<P: 'static> {
+    /// Variant name.
+    pub variant: &'static str,
+    /// Kernel instance.
+    pub kernel: &'static Kernel<P>,
+    /// Grid, block, dynamic shared memory.
+    pub launch: Launch,
+}
+
+/// One line of an explanation.
+pub struct Explained {
+    /// Variant name.
+    pub variant: &'static str,
+    /// Its promise.
+    pub exactness: Exactness,
+    /// True for the row that runs.
+    pub chosen: bool,
+    /// Kernel symbol where there is an instance for the sizes.
+    pub kernel: Option<&'static str>,
+    /// Why it does not run; none for the chosen row and for rows behind it that could run.
+    pub reason: Option<Reason>,
+}
+
+impl<A, P: Copy + 'static> Table<A, P> {
+    /// The base variant.
+    pub fn base(&self) -> &'static Variant<A, P> {
+        &self.rows[self.rows.len() - 1]
+    }
+
+    /// The row of that name.
+    ///
+    /// # Errors
+    /// [`OpError::NoVariant`] lists the names.
+    pub fn row(&self, name: &str) -> Result<&'static Variant<A, P>, OpError> {
+        self.rows.iter().find(|row| row.name == name).ok_or_else(|| OpError::NoVariant {
+            op: self.op,
+            name: name.to_owned(),
+            known: self.rows.iter().map(|row| row.name).collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    /// What `row` would launch on `target`, switches aside.
+    ///
+    /// # Errors
+    /// The reason why it cannot run.
+    pub fn fit(&self, row: &'static Variant<A, P>, target: &dyn Target, ask: &A) -> Result<Choice<P>, Reason> {
+        let caps = target.caps();
+        if caps.cc < row.needs.cc {
+            return Err(Reason::Compute { need: row.needs.cc, have: caps.cc });
+        }
+        let kernel = (row.kernel)(ask).map_err(Reason::Sizes)?;
+        let launch = (row.launch)(ask);
+        if row.needs.one_wave {
+            let threads = launch.block.iter().product();
+            let per_sm = target.blocks_per_sm(&kernel.info(), threads, launch.dynamic_shared)?;
+            let blocks = launch.grid.iter().map(|&n| u64::from(n)).product();
+            let resident = u64::from(per_sm) * u64::from(caps.sms);
+            if blocks > resident {
+                return Err(Reason::NotResident { blocks, resident, per_sm, sms: caps.sms });
+            }
+        }
+        Ok(Choice { variant: row.name, kernel, launch })
+    }
+
+    /// Every row with its reason; exactly one is chosen unless the base itself does not fit.
+    pub fn explain(&self, dispatch: &Dispatch, target: &dyn Target, ask: &A) -> Vec<Explained> {
+        let mut taken = false;
+        let explain = |row: &'static Variant<A, P>| {
+            let fit = match dispatch.switches.excludes(self.op, row.name, self.base().name) {
+                Some(switch) => Err(Reason::Switched(switch)),
+                None => self.fit(row, target, ask),
+            };
+            let chosen = fit.is_ok() && !taken;
+            taken |= chosen;
+            let kernel = (row.kernel)(ask).ok().map(|kernel| kernel.symbol);
+            Explained { variant: row.name, exactness: row.exactness, chosen, kernel, reason: fit.err() }
+        };
+        self.rows.iter().map(explain).collect()
+    }
+
+    /// The first row that fits. A row passed over for the device's sake is named in the log, once.
+    ///
+    /// # Errors
+    /// [`OpError::NoneFits`] with the base's reason when not even the base runs.
+    pub fn select(&self, dispatch: &Dispatch, target: &dyn Target, ask: &A) -> Result<Choice<P>, OpError> {
+        let mut last = None;
+        for row in self.rows {
+            if dispatch.switches.excludes(self.op, row.name, self.base().name).is_some() {
+                continue;
+            }
+            match self.fit(row, target, ask) {
+                Ok(choice) => return Ok(choice),
+                Err(reason) => {
+                    if !matches!(reason, Reason::Sizes(_)) {
+                        dispatch.say_once(self.op, row.name, &reason);
+                    }
+                    last = Some(reason);
+                }
+            }
+        }
+        Err(OpError::NoneFits { op: self.op, reason: last.map_or_else(|| "all rows switched off".into(), |r| r.to_string()) })
+    }
+}
+
+/// Which variants may run: for each operation either one named variant, or all but some.
+#[derive(Clone, Debug, Default)]
+pub struct Switches {
+    only: BTreeMap<String, String>,
+    off: BTreeMap<String, Vec<String>>,
+}
+
+impl Switches {
+    /// The switch that excludes this row, if any. `only` keeps the named row and the base behind it.
+    fn excludes(&self, op: &str, variant: &str, base: &str) -> Option<String> {
+        if let Some(only) = self.only.get(op)
+            && only != variant
+            && (variant != base || only == base)
+        {
+            return Some(format!("{op}={only}"));
+        }
+        let off = self.off.get(op)?;
+        off.iter().any(|name| name == variant).then(|| format!("{op}=-{variant}"))
+    }
+}
+
+/// A switch that cannot be read.
+#[derive(Debug, thiserror::Error, PartialEq)]
+#[error("`{0}` is no dispatch switch; write OP=VARIANT (only this one) or OP=-VARIANT (not this one), several with commas")]
+pub struct SwitchError(String);
+
+impl FromStr for Switches {
+    type Err = SwitchError;
+
+    /// Reads `delta.rec=keyhead,delta.out_norm=-warp`.
+    fn from_str(text: &str) -> Result<Self, SwitchError> {
+        let mut switches = Self::default();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let (op, variant) = part.split_once('=').ok_or_else(|| SwitchError(part.to_owned()))?;
+            let (off, variant) = variant.strip_prefix('-').map_or((false, variant), |name| (true, name));
+            if op.is_empty() || variant.is_empty() {
+                return Err(SwitchError(part.to_owned()));
+            }
+            if off {
+                switches.off.entry(op.to_owned()).or_default().push(variant.to_owned());
+            } else {
+                switches.only.insert(op.to_owned(), variant.to_owned());
+            }
+        }
+        Ok(switches)
+    }
+}
+
+impl Switches {
+    /// Every operation and variant the switches name, for checking against the tables.
+    pub fn named(&self) -> impl Iterator<Item = (&str, &str)> {
+        let only = self.only.iter().map(|(op, name)| (op.as_str(), name.as_str()));
+        only.chain(self.off.iter().flat_map(|(op, names)| names.iter().map(move |name| (op.as_str(), name.as_str()))))
+    }
+}
+
+/// Switches, and which fallbacks the log already knows.
+#[derive(Debug, Default)]
+pub struct Dispatch {
+    /// Which variants may run.
+    pub switches: Switches,
+    said: Mutex<HashSet<String>>,
+}
+
+impl Dispatch {
+    /// A dispatcher with these switches.
+    pub fn new(switches: Switches) -> Self {
+        Self { switches, said: Mutex::default() }
+    }
+
+    fn say_once(&self, op: &str, variant: &str, reason: &Reason) {
+        let line = format!("{op}/{variant} does not run here: {reason}");
+        let mut said = self.said.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if said.insert(line.clone()) {
+            tracing::warn!("{line}");
+        }
+    }
+}
+
+/// An operation that was not enqueued.
+#[derive(Debug, thiserror::Error)]
+pub enum OpError {
+    /// An operand has the wrong shape.
+    #[error("{op}: {operand} is {got}, expected {expected}")]
+    Shape {
+        /// Operation.
+        op: &'static str,
+        /// Operand name.
+        operand: &'static str,
+        /// Its dimensions.
+        got: String,
+        /// What they should be.
+        expected: String,
+    },
+    /// A size or stride the kernels cannot take.
+    #[error("{op}: {what} is {got}, {rule}")]
+    Value {
+        /// Operation.
+        op: &'static str,
+        /// What is wrong.
+        what: &'static str,
+        /// Its value.
+        got: String,
+        /// What it must satisfy.
+        rule: &'static str,
+    },
+    /// No variant of that name.
+    #[error("{op} has no variant `{name}`; known: {known}")]
+    NoVariant {
+        /// Operation.
+        op: &'static str,
+        /// What was asked for.
+        name: String,
+        /// Names in the table.
+        known: String,
+    },
+    /// The named variant cannot run here.
+    #[error("{op}/{variant} does not run here: {reason}")]
+    Unfit {
+        /// Operation.
+        op: &'static str,
+        /// Variant.
+        variant: &'static str,
+        /// Why.
+        reason: Reason,
+    },
+    /// No row of the table fits.
+    #[error("{op}: no variant runs here: {reason}")]
+    NoneFits {
+        /// Operation.
+        op: &'static str,
+        /// The base's reason.
+        reason: String,
+    },
+    /// The launch failed.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn switches_read_and_exclude() {
+        let switches: Switches = "delta.rec=keyhead, delta.out_norm=-warp".parse().expect("valid switches");
+        assert_eq!(switches.excludes("delta.rec", "lanes", "cols").as_deref(), Some("delta.rec=keyhead"));
+        assert_eq!(switches.excludes("delta.rec", "keyhead", "cols"), None);
+        assert_eq!(switches.excludes("delta.rec", "cols", "cols"), None, "the base stays as the fallback");
+        assert_eq!(switches.excludes("delta.out_norm", "warp", "block").as_deref(), Some("delta.out_norm=-warp"));
+        assert_eq!(switches.excludes("delta.out_norm", "block", "block"), None);
+        assert_eq!("delta.rec".parse::<Switches>().err(), Some(SwitchError("delta.rec".into())));
+        assert_eq!("=x".parse::<Switches>().err(), Some(SwitchError("=x".into())));
+    }
+}

@@ -1,0 +1,31 @@
+//! What a variant promises against its operation's base variant.
+
+use serde::Serialize;
+
+/// The promise of a variant, enforced by `varve parity` and the parity tests.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Exactness {
+    /// This is the base variant: compared with the FP64 reference only.
+    Base,
+    /// Every output bit equals the base variant's on the same inputs.
+    Bitwise,
+    /// max |difference| / max |base| stays within `bound`; the derivation is at `derived` in docs/src.
+    Rounding {
+        /// Largest allowed relative difference.
+        bound: f64,
+        /// Page and heading that derive it.
+        derived: &'static str,
+    },
+}
+
+impl Exactness {
+    /// One word for tables and JSON rows.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Base => "base",
+            Self::Bitwise => "bitwise",
+            Self::Rounding { .. } => "rounding",
+        }
+    }
+}
