@@ -55,10 +55,13 @@ const LANES: Budget = Budget {
     reason: "64 state and twice 32 k registers; a block of up to 4 warps has its SM for itself",
 };
 
+/// Probes are not tuned; the limit only shows when one grows out of proportion.
+const PROBE: Budget = Budget { registers: 64, shared_bytes: 16_384, reason: "small by construction" };
+
 /// Every kernel, family by family.
 pub fn entries() -> Vec<Entry> {
     let entry = |name, kernel, budget| Entry { name, kernel, budget };
-    vec![
+    let mut all = vec![
         entry("delta.rec/cols", rec_cols::DELTA_REC_COLS.info(), COLS),
         entry("delta.rec/keyhead", rec_keyhead::DELTA_REC_KEYHEAD_VPK1.info(), KEYHEAD),
         entry("delta.rec/keyhead", rec_keyhead::DELTA_REC_KEYHEAD_VPK2.info(), KEYHEAD),
@@ -74,5 +77,7 @@ pub fn entries() -> Vec<Entry> {
         entry("delta.out_norm/block", out_norm_block::DELTA_OUT_NORM_BLOCK_SILU.info(), NORM_BLOCK),
         entry("delta.out_norm/warp", out_norm_warp::DELTA_OUT_NORM_WARP_SIGMOID.info(), NORM_WARP),
         entry("delta.out_norm/warp", out_norm_warp::DELTA_OUT_NORM_WARP_SILU.info(), NORM_WARP),
-    ]
+    ];
+    all.extend(crate::probe::KERNELS.iter().map(|&kernel| entry("probe", kernel, PROBE)));
+    all
 }

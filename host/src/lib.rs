@@ -8,4 +8,5 @@
 pub mod backend;
 pub mod environment;
 pub mod modules;
+pub mod ops;
 pub mod proof;

@@ -18,8 +18,8 @@ pub mod out_norm_warp;
 pub mod rec_cols;
 pub mod rec_keyhead;
 pub mod rec_lanes;
-mod row_group;
-mod token_slots;
+pub mod row_group;
+pub mod token_slots;
 pub mod window_commit;
 pub mod window_step;
 

@@ -1,9 +1,10 @@
 //! `delta.commit`: replays the accepted tokens of a decode window into the state.
 
-use varve_gpu::delta::{CommitParams, window_commit, window_step};
-use varve_gpu::geometry::{HEAD_DIM, WINDOW_TOKENS};
+use varve_gpu::delta::row_group::BLOCKS;
+use varve_gpu::delta::{CommitParams, window_commit};
+use varve_gpu::geometry::WINDOW_TOKENS;
 
-use super::delta_sizes::{DeltaSizes, LogGate, aligned, count, expect, row_stride};
+use super::delta_sizes::{DeltaSizes, LogGate, check_tokens};
 use super::dispatch::{Dispatch, Needs, OpError, Table, Variant};
 use super::exactness::Exactness;
 use crate::backend::{Launch, Stream, View, ViewMut};
@@ -19,10 +20,7 @@ pub static DELTA_COMMIT: Table<DeltaSizes, CommitParams> = Table {
             }
             Ok(&window_commit::DELTA_COMMIT_WINDOW)
         },
-        launch: |ask| {
-            let blocks = u32::try_from(ask.value_heads * window_step::BLOCKS).unwrap_or(u32::MAX);
-            Launch::new([blocks, 1, 1], [32, 1, 1])
-        },
+        launch: |ask| Launch::new(u32::try_from(ask.value_heads * BLOCKS).unwrap_or(u32::MAX), 32),
         needs: Needs { cc: 80, one_wave: false },
         exactness: Exactness::Base,
     }],
@@ -34,7 +32,7 @@ pub struct CommitArgs<'a> {
     pub qkv: View<'a, f32, 2>,
     /// f32 `[window, value_heads]`.
     pub gate: LogGate<'a>,
-    /// f32 `[window, value_heads]`; strides as `gate`.
+    /// f32 `[window, value_heads]`.
     pub beta: View<'a, f32, 2>,
     /// f32 `[128, value_heads, 128]`, contiguous; updated in place.
     pub state: ViewMut<'a, f32, 3>,
@@ -48,40 +46,17 @@ pub struct CommitArgs<'a> {
 ///
 /// # Errors
 /// As [`super::delta_rec::recurrence`].
-pub fn commit(dispatch: &Dispatch, stream: &Stream, args: CommitArgs<'_>) -> Result<&'static str, OpError> {
+pub fn commit(dispatch: &Dispatch, stream: &Stream, mut args: CommitArgs<'_>) -> Result<&'static str, OpError> {
     let op = DELTA_COMMIT.op;
-    let [window, width] = args.qkv.dims;
-    let [rows, value_heads, columns] = args.state.dims;
-    let sizes = DeltaSizes { key_heads: args.key_heads, value_heads, tokens: window };
-    sizes.check(op)?;
-    expect(op, "state", [rows, value_heads, columns], [HEAD_DIM, value_heads, HEAD_DIM])?;
-    expect(op, "state strides", args.state.strides, [value_heads * HEAD_DIM, HEAD_DIM, 1])?;
-    expect(op, "qkv", [window, width], [window, sizes.qkv_width()])?;
-    expect(op, "gate", args.gate.0.dims, [window, value_heads])?;
-    expect(op, "beta", args.beta.dims, [window, value_heads])?;
-    expect(op, "beta strides", args.beta.strides, args.gate.0.strides)?;
-    expect(op, "accepted", args.accepted.dims, [1])?;
-    aligned(op, "qkv", args.qkv.ptr())?;
-    aligned(op, "state", args.state.ptr())?;
-    if window == 0 {
+    let (sizes, window) = check_tokens(op, &args.qkv, &args.gate, &args.beta, &mut args.state, args.key_heads)?;
+    args.accepted.expect(op, "accepted", [1])?;
+    if sizes.tokens == 0 {
         return Ok(DELTA_COMMIT.base().name);
     }
-    let params = CommitParams {
-        qkv: args.qkv.ptr(),
-        gate: args.gate.0.ptr(),
-        beta: args.beta.ptr(),
-        state: args.state.ptr_mut(),
-        accepted: args.accepted.ptr(),
-        window: count(op, "window", window, u32::MAX)?,
-        qkv_stride: row_stride(op, "qkv strides", args.qkv.strides, 4)?,
-        gate_stride: row_stride(op, "gate strides", args.gate.0.strides, 1)?,
-        key_heads: count(op, "key heads", args.key_heads, u32::MAX)?,
-        value_heads: count(op, "value heads", value_heads, u32::MAX)?,
-        reserved: 0,
-    };
     let choice = DELTA_COMMIT.select(dispatch, stream.device(), &sizes)?;
-    // SAFETY: the checks above and the table's `launch` are what the kernel's header asks for; views borrow their
-    // buffers, which are freed in stream order.
+    let params = CommitParams { window, accepted: args.accepted.ptr() };
+    // SAFETY: the checks above and the table's `launch` are what the kernel's header asks for: it neither writes nor reads
+    // `y`; views borrow their buffers, which are freed in stream order.
     unsafe { stream.launch(choice.kernel, choice.launch, params)? };
     Ok(choice.variant)
 }

@@ -3,7 +3,7 @@
 use varve_gpu::delta::{OutNormParams, out_norm_block, out_norm_warp};
 use varve_gpu::geometry::HEAD_DIM;
 
-use super::delta_sizes::{aligned, count, expect, row_stride};
+use super::delta_sizes::{aligned, count, row_stride};
 use super::dispatch::{Choice, Dispatch, Needs, OpError, Table, Variant};
 use super::exactness::Exactness;
 use crate::backend::{Launch, Stream, View, ViewMut};
@@ -42,7 +42,9 @@ pub static DELTA_OUT_NORM: Table<OutNormSizes, OutNormParams> = Table {
             },
             launch: |ask| {
                 let groups = axis(ask.value_heads.div_ceil(out_norm_warp::HEADS as usize));
-                Launch::new([axis(ask.tokens), groups, 1], [out_norm_warp::BOUNDS.threads, 1, 1])
+                let pairs = axis(ask.tokens.div_ceil(out_norm_warp::TOKENS as usize));
+                let block = [out_norm_warp::BOUNDS.threads, 1, 1];
+                Launch { grid: [pairs, groups, 1], block, dynamic_shared: 0 }
             },
             needs: Needs::ANY,
             exactness: Exactness::Bitwise,
@@ -56,7 +58,8 @@ pub static DELTA_OUT_NORM: Table<OutNormSizes, OutNormParams> = Table {
                 })
             },
             launch: |ask| {
-                Launch::new([axis(ask.tokens), axis(ask.value_heads), 1], [out_norm_block::BOUNDS.threads, 1, 1])
+                let grid = [axis(ask.tokens), axis(ask.value_heads), 1];
+                Launch { grid, block: [out_norm_block::BOUNDS.threads, 1, 1], dynamic_shared: 0 }
             },
             needs: Needs::ANY,
             exactness: Exactness::Base,
@@ -91,8 +94,8 @@ pub struct OutNormArgs<'a> {
 ///
 /// # Errors
 /// [`OpError::Shape`] or [`OpError::Value`] name the operand; nothing was enqueued then. [`OpError::Launch`] otherwise.
-pub fn out_norm(dispatch: &Dispatch, stream: &Stream, args: OutNormArgs<'_>) -> Result<&'static str, OpError> {
-    let (sizes, params) = check(&args)?;
+pub fn out_norm(dispatch: &Dispatch, stream: &Stream, mut args: OutNormArgs<'_>) -> Result<&'static str, OpError> {
+    let (sizes, params) = check(&mut args)?;
     if sizes.tokens == 0 {
         return Ok(DELTA_OUT_NORM.base().name);
     }
@@ -104,13 +107,13 @@ pub fn out_norm(dispatch: &Dispatch, stream: &Stream, args: OutNormArgs<'_>) -> 
 ///
 /// # Errors
 /// As [`out_norm`], and [`OpError::NoVariant`] or [`OpError::Unfit`].
-pub fn out_norm_by(variant: &str, stream: &Stream, args: OutNormArgs<'_>) -> Result<&'static str, OpError> {
+pub fn out_norm_by(variant: &str, stream: &Stream, mut args: OutNormArgs<'_>) -> Result<&'static str, OpError> {
     let row = DELTA_OUT_NORM.row(variant)?;
-    let (sizes, params) = check(&args)?;
+    let (sizes, params) = check(&mut args)?;
     if sizes.tokens == 0 {
         return Ok(row.name);
     }
-    let choice = DELTA_OUT_NORM.fit(row, stream.device(), &sizes);
+    let choice = DELTA_OUT_NORM.launch_of(row, stream.device().caps(), &sizes);
     let choice = choice.map_err(|reason| OpError::Unfit { op: DELTA_OUT_NORM.op, variant: row.name, reason })?;
     enqueue(stream, &choice, params)
 }
@@ -122,20 +125,26 @@ fn enqueue(stream: &Stream, choice: &Choice<OutNormParams>, params: OutNormParam
     Ok(choice.variant)
 }
 
-fn check(args: &OutNormArgs<'_>) -> Result<(OutNormSizes, OutNormParams), OpError> {
+fn check(args: &mut OutNormArgs<'_>) -> Result<(OutNormSizes, OutNormParams), OpError> {
     let op = DELTA_OUT_NORM.op;
     let [tokens, width] = args.y.dims;
     if width == 0 || !width.is_multiple_of(HEAD_DIM) {
-        return Err(OpError::Value { op, what: "width of y", got: width.to_string(), rule: "a multiple of 128 above 0" });
+        return Err(OpError::Value {
+            op,
+            what: "width of y",
+            got: width.to_string(),
+            rule: "a multiple of 128 above 0",
+        });
     }
     let value_heads = width / HEAD_DIM;
-    expect(op, "z", args.z.dims, [tokens, width])?;
-    expect(op, "gamma", args.gamma.dims, [HEAD_DIM])?;
-    expect(op, "y16", args.y16.dims, [tokens, width])?;
-    aligned(op, "y", args.y.ptr())?;
-    aligned(op, "z", args.z.ptr())?;
-    aligned(op, "gamma", args.gamma.ptr())?;
-    aligned(op, "y16", args.y16.ptr())?;
+    args.z.expect(op, "z", [tokens, width])?;
+    args.gamma.expect(op, "gamma", [HEAD_DIM])?;
+    args.gamma.expect_dense(op, "gamma")?;
+    args.y16.expect(op, "y16", [tokens, width])?;
+    aligned(op, "y", args.y.is_aligned(16))?;
+    aligned(op, "z", args.z.is_aligned(16))?;
+    aligned(op, "gamma", args.gamma.is_aligned(16))?;
+    aligned(op, "y16", args.y16.is_aligned(16))?;
     if !(args.eps > 0.0 && args.eps.is_finite()) {
         return Err(OpError::Value { op, what: "eps", got: args.eps.to_string(), rule: "finite and above 0" });
     }
@@ -144,13 +153,12 @@ fn check(args: &OutNormArgs<'_>) -> Result<(OutNormSizes, OutNormParams), OpErro
         z: args.z.ptr(),
         gamma: args.gamma.ptr(),
         y16: args.y16.ptr_mut(),
-        tokens: u64::from(count(op, "tokens", tokens, i32::MAX as u32)?),
+        tokens: count(op, "tokens", tokens, i32::MAX as u32)?,
         y_stride: row_stride(op, "y strides", args.y.strides, 4)?,
         z_stride: row_stride(op, "z strides", args.z.strides, 4)?,
         y16_stride: row_stride(op, "y16 strides", args.y16.strides, 4)?,
         value_heads: count(op, "value heads", value_heads, 65_535)?,
         eps: args.eps,
-        reserved: 0,
     };
     Ok((OutNormSizes { tokens, value_heads, gate: args.gate }, params))
 }

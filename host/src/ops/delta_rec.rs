@@ -1,9 +1,10 @@
 //! `delta.rec`: the gated delta rule over the tokens of a prompt or of a decode window.
 
+use varve_gpu::delta::row_group::BLOCKS;
 use varve_gpu::delta::{RecParams, rec_cols, rec_keyhead, rec_lanes, window_step};
-use varve_gpu::geometry::{HEAD_DIM, ROW_GROUPS, WINDOW_TOKENS};
+use varve_gpu::geometry::{ROW_GROUPS, WINDOW_TOKENS};
 
-use super::delta_sizes::{DeltaSizes, LogGate, aligned, expect, row_stride};
+use super::delta_sizes::{DeltaSizes, LogGate, aligned, check_tokens, row_stride};
 use super::dispatch::{Choice, Dispatch, Needs, OpError, Table, Variant};
 use super::exactness::Exactness;
 use crate::backend::{Launch, Stream, View, ViewMut};
@@ -20,7 +21,7 @@ pub static DELTA_REC: Table<DeltaSizes, RecParams> = Table {
                 }
                 Ok(&window_step::DELTA_REC_WINDOW)
             },
-            launch: |ask| Launch::new([grid(ask.value_heads * window_step::BLOCKS), 1, 1], [32, 1, 1]),
+            launch: |ask| Launch::new(grid(ask.value_heads * BLOCKS), 32),
             needs: Needs { cc: 80, one_wave: false },
             exactness: Exactness::Bitwise,
         },
@@ -34,7 +35,7 @@ pub static DELTA_REC: Table<DeltaSizes, RecParams> = Table {
                     &rec_lanes::DELTA_REC_LANES_VPK4,
                 ])
             },
-            launch: |ask| Launch::new([grid(ask.key_heads * rec_lanes::BLOCKS), 1, 1], [grid(32 * ask.vpk()), 1, 1]),
+            launch: |ask| Launch::new(grid(ask.key_heads * BLOCKS), grid(32 * ask.vpk())),
             needs: Needs { cc: 80, one_wave: true },
             exactness: Exactness::Bitwise,
         },
@@ -48,14 +49,14 @@ pub static DELTA_REC: Table<DeltaSizes, RecParams> = Table {
                     &rec_keyhead::DELTA_REC_KEYHEAD_VPK4,
                 ])
             },
-            launch: |ask| Launch::new([grid(ask.key_heads * ROW_GROUPS), 1, 1], [32, 4, 1]),
+            launch: |ask| block_2d(ask.key_heads * ROW_GROUPS),
             needs: Needs { cc: 80, one_wave: true },
             exactness: Exactness::Bitwise,
         },
         Variant {
             name: "cols",
             kernel: |_| Ok(&rec_cols::DELTA_REC_COLS),
-            launch: |ask| Launch::new([grid(ask.value_heads * ROW_GROUPS), 1, 1], [rec_cols::COLUMNS, 4, 1]),
+            launch: |ask| block_2d(ask.value_heads * ROW_GROUPS),
             needs: Needs::ANY,
             exactness: Exactness::Base,
         },
@@ -65,6 +66,11 @@ pub static DELTA_REC: Table<DeltaSizes, RecParams> = Table {
 /// Head counts are checked before any launch: at most 8192 heads of at most 8 blocks.
 fn grid(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+/// `blocks` blocks of 32 columns by 4 row groups.
+fn block_2d(blocks: usize) -> Launch {
+    Launch { grid: [grid(blocks), 1, 1], block: [rec_cols::COLUMNS, 4, 1], dynamic_shared: 0 }
 }
 
 /// What becomes of the state in memory.
@@ -83,7 +89,7 @@ pub struct RecArgs<'a> {
     pub qkv: View<'a, f32, 2>,
     /// f32 `[tokens, value_heads]`.
     pub gate: LogGate<'a>,
-    /// f32 `[tokens, value_heads]`, in 0..=1; strides as `gate`.
+    /// f32 `[tokens, value_heads]`, in 0..=1.
     pub beta: View<'a, f32, 2>,
     /// f32 `[128, value_heads, 128]`, contiguous: row r of all heads together.
     pub state: ViewMut<'a, f32, 3>,
@@ -101,8 +107,8 @@ pub struct RecArgs<'a> {
 ///
 /// # Errors
 /// [`OpError::Shape`] or [`OpError::Value`] name the operand; nothing was enqueued then. [`OpError::Launch`] otherwise.
-pub fn recurrence(dispatch: &Dispatch, stream: &Stream, args: RecArgs<'_>) -> Result<&'static str, OpError> {
-    let (sizes, params) = check(&args)?;
+pub fn recurrence(dispatch: &Dispatch, stream: &Stream, mut args: RecArgs<'_>) -> Result<&'static str, OpError> {
+    let (sizes, params) = check(&mut args)?;
     if sizes.tokens == 0 {
         return Ok(DELTA_REC.base().name);
     }
@@ -114,13 +120,13 @@ pub fn recurrence(dispatch: &Dispatch, stream: &Stream, args: RecArgs<'_>) -> Re
 ///
 /// # Errors
 /// As [`recurrence`], and [`OpError::NoVariant`] or [`OpError::Unfit`].
-pub fn recurrence_by(variant: &str, stream: &Stream, args: RecArgs<'_>) -> Result<&'static str, OpError> {
+pub fn recurrence_by(variant: &str, stream: &Stream, mut args: RecArgs<'_>) -> Result<&'static str, OpError> {
     let row = DELTA_REC.row(variant)?;
-    let (sizes, params) = check(&args)?;
+    let (sizes, params) = check(&mut args)?;
     if sizes.tokens == 0 {
         return Ok(row.name);
     }
-    let choice = DELTA_REC.fit(row, stream.device(), &sizes);
+    let choice = DELTA_REC.launch_of(row, stream.device().caps(), &sizes);
     let choice = choice.map_err(|reason| OpError::Unfit { op: DELTA_REC.op, variant: row.name, reason })?;
     enqueue(stream, &choice, params)
 }
@@ -132,35 +138,12 @@ fn enqueue(stream: &Stream, choice: &Choice<RecParams>, params: RecParams) -> Re
     Ok(choice.variant)
 }
 
-fn check(args: &RecArgs<'_>) -> Result<(DeltaSizes, RecParams), OpError> {
+fn check(args: &mut RecArgs<'_>) -> Result<(DeltaSizes, RecParams), OpError> {
     let op = DELTA_REC.op;
-    let [tokens, width] = args.qkv.dims;
-    let [rows, value_heads, columns] = args.state.dims;
-    let sizes = DeltaSizes { key_heads: args.key_heads, value_heads, tokens };
-    sizes.check(op)?;
-    expect(op, "state", [rows, value_heads, columns], [HEAD_DIM, value_heads, HEAD_DIM])?;
-    expect(op, "state strides", args.state.strides, [value_heads * HEAD_DIM, HEAD_DIM, 1])?;
-    expect(op, "qkv", [tokens, width], [tokens, sizes.qkv_width()])?;
-    expect(op, "gate", args.gate.0.dims, [tokens, value_heads])?;
-    expect(op, "beta", args.beta.dims, [tokens, value_heads])?;
-    expect(op, "beta strides", args.beta.strides, args.gate.0.strides)?;
-    expect(op, "y", args.y.dims, [tokens, sizes.y_width()])?;
-    aligned(op, "qkv", args.qkv.ptr())?;
-    aligned(op, "state", args.state.ptr())?;
-    aligned(op, "y", args.y.ptr())?;
-    let params = RecParams {
-        qkv: args.qkv.ptr(),
-        gate: args.gate.0.ptr(),
-        beta: args.beta.ptr(),
-        state: args.state.ptr_mut(),
-        y: args.y.ptr_mut(),
-        tokens: tokens as u64,
-        qkv_stride: row_stride(op, "qkv strides", args.qkv.strides, 4)?,
-        gate_stride: row_stride(op, "gate strides", args.gate.0.strides, 1)?,
-        y_stride: row_stride(op, "y strides", args.y.strides, 4)?,
-        key_heads: grid(args.key_heads),
-        value_heads: grid(value_heads),
-        keep_state: u32::from(args.state_after == StateAfter::Kept),
-    };
-    Ok((sizes, params))
+    let (sizes, params) = check_tokens(op, &args.qkv, &args.gate, &args.beta, &mut args.state, args.key_heads)?;
+    args.y.expect(op, "y", [sizes.tokens, sizes.y_width()])?;
+    aligned(op, "y", args.y.is_aligned(16))?;
+    let y_stride = row_stride(op, "y strides", args.y.strides, 4)?;
+    let keep_state = u32::from(args.state_after == StateAfter::Kept);
+    Ok((sizes, RecParams { y: args.y.ptr_mut(), y_stride, keep_state, ..params }))
 }

@@ -1,9 +1,10 @@
 //! Sizes and operands that the DeltaNet operations share, and their checks.
 
+use varve_gpu::delta::RecParams;
 use varve_gpu::geometry::{HEAD_DIM, MAX_VPK};
 
 use super::dispatch::OpError;
-use crate::backend::View;
+use crate::backend::{View, ViewMut};
 
 /// Sizes of a DeltaNet call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +54,9 @@ impl DeltaSizes {
     pub(super) fn instance<K: Copy>(&self, instances: [K; MAX_VPK as usize]) -> Result<K, String> {
         let vpk = self.vpk();
         let instance = vpk.checked_sub(1).and_then(|i| instances.get(i));
-        instance.copied().ok_or_else(|| format!("no instance for {vpk} value heads a key head; there are 1 to {MAX_VPK}"))
+        instance
+            .copied()
+            .ok_or_else(|| format!("no instance for {vpk} value heads a key head; there are 1 to {MAX_VPK}"))
     }
 }
 
@@ -61,19 +64,6 @@ impl DeltaSizes {
 /// A type of its own, so that a decay factor cannot be passed by mistake.
 #[derive(Clone, Copy)]
 pub struct LogGate<'a>(pub View<'a, f32, 2>);
-
-/// Checks an operand's dimensions.
-pub(super) fn expect<const N: usize>(
-    op: &'static str,
-    operand: &'static str,
-    got: [usize; N],
-    expected: [usize; N],
-) -> Result<(), OpError> {
-    if got == expected {
-        return Ok(());
-    }
-    Err(OpError::Shape { op, operand, got: format!("{got:?}"), expected: format!("{expected:?}") })
-}
 
 /// A row stride as the kernels take it: contiguous rows, a multiple of `multiple` elements, below 2^32.
 pub(super) fn row_stride(
@@ -92,20 +82,59 @@ pub(super) fn row_stride(
     u32::try_from(strides[0]).map_err(|_| error("the row stride must be below 2^32 elements"))
 }
 
-/// A base pointer as the kernels take it.
-pub(super) fn aligned<T>(op: &'static str, what: &'static str, ptr: *const T) -> Result<(), OpError> {
-    if (ptr as usize).is_multiple_of(16) {
+/// A base address as the kernels take it.
+pub(super) fn aligned(op: &'static str, what: &'static str, is_aligned: bool) -> Result<(), OpError> {
+    if is_aligned {
         return Ok(());
     }
-    Err(OpError::Value { op, what, got: format!("{ptr:p}"), rule: "the address must be a multiple of 16 bytes" })
+    Err(OpError::Value { op, what, got: "not aligned".into(), rule: "the address must be a multiple of 16 bytes" })
 }
 
-/// A count that becomes a grid axis.
+/// A count that becomes a launch parameter or a grid axis.
 pub(super) fn count(op: &'static str, what: &'static str, n: usize, most: u32) -> Result<u32, OpError> {
     u32::try_from(n).ok().filter(|&n| n <= most).ok_or_else(|| OpError::Value {
         op,
         what,
         got: n.to_string(),
-        rule: "more than one launch can cover",
+        rule: "that is more than one launch can cover",
     })
+}
+
+/// Checks what the recurrence and the commit share, and fills the launch parameters; `y` and the state's fate are the
+/// caller's to fill.
+pub(super) fn check_tokens(
+    op: &'static str,
+    qkv: &View<'_, f32, 2>,
+    gate: &LogGate<'_>,
+    beta: &View<'_, f32, 2>,
+    state: &mut ViewMut<'_, f32, 3>,
+    key_heads: usize,
+) -> Result<(DeltaSizes, RecParams), OpError> {
+    let [tokens, _] = qkv.dims;
+    let [_, value_heads, _] = state.dims;
+    let sizes = DeltaSizes { key_heads, value_heads, tokens };
+    sizes.check(op)?;
+    state.expect(op, "state", [HEAD_DIM, value_heads, HEAD_DIM])?;
+    state.expect_dense(op, "state")?;
+    qkv.expect(op, "qkv", [tokens, sizes.qkv_width()])?;
+    gate.0.expect(op, "gate", [tokens, value_heads])?;
+    beta.expect(op, "beta", [tokens, value_heads])?;
+    aligned(op, "qkv", qkv.is_aligned(16))?;
+    aligned(op, "state", state.is_aligned(16))?;
+    let params = RecParams {
+        qkv: qkv.ptr(),
+        gate: gate.0.ptr(),
+        beta: beta.ptr(),
+        state: state.ptr_mut(),
+        y: std::ptr::null_mut(),
+        tokens: count(op, "tokens", tokens, i32::MAX as u32)?,
+        qkv_stride: row_stride(op, "qkv strides", qkv.strides, 4)?,
+        gate_stride: row_stride(op, "gate strides", gate.0.strides, 1)?,
+        beta_stride: row_stride(op, "beta strides", beta.strides, 1)?,
+        y_stride: 0,
+        key_heads: count(op, "key heads", key_heads, u32::MAX)?,
+        value_heads: count(op, "value heads", value_heads, u32::MAX)?,
+        keep_state: 0,
+    };
+    Ok((sizes, params))
 }

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, HashSet};
 use std::str::FromStr;
 use std::sync::Mutex;
 
-use cuda_std::launch::{Kernel, KernelInfo};
+use cuda_std::launch::Kernel;
 
 use super::exactness::Exactness;
-use crate::backend::{BackendError, Caps, Launch, LaunchError};
+use crate::backend::{BackendError, Caps, Device, Launch, LaunchError, ShapeError};
 
 /// What a variant needs of the device, apart from sizes.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +25,7 @@ impl Needs {
 }
 
 /// One implementation of an operation for sizes `A` with launch parameters `P`.
-pub struct Variant<A: 'static, P: 'static> {
+pub struct Variant<A: 'static, P: Copy + 'static> {
     /// Name after the slash of `op/name`.
     pub name: &'static str,
     /// The kernel instance for these sizes, or why there is none. Pure.
@@ -39,7 +39,7 @@ pub struct Variant<A: 'static, P: 'static> {
 }
 
 /// An operation's variants in order of preference; the last row is the base and runs everywhere.
-pub struct Table<A: 'static, P: 'static> {
+pub struct Table<A: 'static, P: Copy + 'static> {
     /// Operation name, family first: `delta.rec`.
     pub op: &'static str,
     /// Rows, most wanted first.
@@ -54,7 +54,27 @@ pub trait Target {
     ///
     /// # Errors
     /// What the driver said.
-    fn blocks_per_sm(&self, kernel: &KernelInfo, threads: u32, dynamic_shared: u32) -> Result<u32, BackendError>;
+    fn blocks_per_sm<P: Copy>(
+        &self,
+        kernel: &Kernel<P>,
+        threads: u32,
+        dynamic_shared: u32,
+    ) -> Result<u32, BackendError>;
+}
+
+impl Target for Device {
+    fn caps(&self) -> &Caps {
+        Self::caps(self)
+    }
+
+    fn blocks_per_sm<P: Copy>(
+        &self,
+        kernel: &Kernel<P>,
+        threads: u32,
+        dynamic_shared: u32,
+    ) -> Result<u32, BackendError> {
+        Self::blocks_per_sm(self, kernel, threads, dynamic_shared)
+    }
 }
 
 /// Why a variant does not run.
@@ -92,7 +112,7 @@ pub enum Reason {
 }
 
 /// What to launch.
-pub struct Choice<P: 'static> {
+pub struct Choice<P: Copy + 'static> {
     /// Variant name.
     pub variant: &'static str,
     /// Kernel instance.
@@ -133,31 +153,39 @@ impl<A, P: Copy + 'static> Table<A, P> {
         })
     }
 
-    /// What `row` would launch on `target`, switches aside.
+    /// What `row` launches for these sizes where it can run at all; whether that is wise is [`Self::fit`]'s matter.
     ///
     /// # Errors
     /// The reason why it cannot run.
-    pub fn fit(&self, row: &'static Variant<A, P>, target: &dyn Target, ask: &A) -> Result<Choice<P>, Reason> {
-        let caps = target.caps();
+    pub fn launch_of(&self, row: &'static Variant<A, P>, caps: &Caps, ask: &A) -> Result<Choice<P>, Reason> {
         if caps.cc < row.needs.cc {
             return Err(Reason::Compute { need: row.needs.cc, have: caps.cc });
         }
         let kernel = (row.kernel)(ask).map_err(Reason::Sizes)?;
-        let launch = (row.launch)(ask);
+        Ok(Choice { variant: row.name, kernel, launch: (row.launch)(ask) })
+    }
+
+    /// What `row` launches on `target` if all its conditions hold, switches aside.
+    ///
+    /// # Errors
+    /// The first condition that does not hold.
+    pub fn fit(&self, row: &'static Variant<A, P>, target: &impl Target, ask: &A) -> Result<Choice<P>, Reason> {
+        let choice = self.launch_of(row, target.caps(), ask)?;
         if row.needs.one_wave {
-            let threads = launch.block.iter().product();
-            let per_sm = target.blocks_per_sm(&kernel.info(), threads, launch.dynamic_shared)?;
+            let launch = &choice.launch;
+            let per_sm = target.blocks_per_sm(choice.kernel, launch.block.iter().product(), launch.dynamic_shared)?;
             let blocks = launch.grid.iter().map(|&n| u64::from(n)).product();
-            let resident = u64::from(per_sm) * u64::from(caps.sms);
+            let sms = target.caps().sms;
+            let resident = u64::from(per_sm) * u64::from(sms);
             if blocks > resident {
-                return Err(Reason::NotResident { blocks, resident, per_sm, sms: caps.sms });
+                return Err(Reason::NotResident { blocks, resident, per_sm, sms });
             }
         }
-        Ok(Choice { variant: row.name, kernel, launch })
+        Ok(choice)
     }
 
     /// Every row with its reason; exactly one is chosen unless the base itself does not fit.
-    pub fn explain(&self, dispatch: &Dispatch, target: &dyn Target, ask: &A) -> Vec<Explained> {
+    pub fn explain(&self, dispatch: &Dispatch, target: &impl Target, ask: &A) -> Vec<Explained> {
         let mut taken = false;
         let explain = |row: &'static Variant<A, P>| {
             let fit = match dispatch.switches.excludes(self.op, row.name, self.base().name) {
@@ -166,7 +194,7 @@ impl<A, P: Copy + 'static> Table<A, P> {
             };
             let chosen = fit.is_ok() && !taken;
             taken |= chosen;
-            let kernel = (row.kernel)(ask).ok().map(|kernel| kernel.symbol);
+            let kernel = (row.kernel)(ask).ok().map(|kernel| kernel.symbol());
             Explained { variant: row.name, exactness: row.exactness, chosen, kernel, reason: fit.err() }
         };
         self.rows.iter().map(explain).collect()
@@ -176,7 +204,7 @@ impl<A, P: Copy + 'static> Table<A, P> {
     ///
     /// # Errors
     /// [`OpError::NoneFits`] with the base's reason when not even the base runs.
-    pub fn select(&self, dispatch: &Dispatch, target: &dyn Target, ask: &A) -> Result<Choice<P>, OpError> {
+    pub fn select(&self, dispatch: &Dispatch, target: &impl Target, ask: &A) -> Result<Choice<P>, OpError> {
         let mut last = None;
         for row in self.rows {
             if dispatch.switches.excludes(self.op, row.name, self.base().name).is_some() {
@@ -192,7 +220,10 @@ impl<A, P: Copy + 'static> Table<A, P> {
                 }
             }
         }
-        Err(OpError::NoneFits { op: self.op, reason: last.map_or_else(|| "all rows switched off".into(), |r| r.to_string()) })
+        Err(OpError::NoneFits {
+            op: self.op,
+            reason: last.map_or_else(|| "all rows switched off".into(), |r| r.to_string()),
+        })
     }
 }
 
@@ -219,7 +250,9 @@ impl Switches {
 
 /// A switch that cannot be read.
 #[derive(Debug, thiserror::Error, PartialEq)]
-#[error("`{0}` is no dispatch switch; write OP=VARIANT (only this one) or OP=-VARIANT (not this one), several with commas")]
+#[error(
+    "`{0}` is no dispatch switch; write OP=VARIANT (only this one) or OP=-VARIANT (not this one), several with commas"
+)]
 pub struct SwitchError(String);
 
 impl FromStr for Switches {
@@ -278,18 +311,9 @@ impl Dispatch {
 /// An operation that was not enqueued.
 #[derive(Debug, thiserror::Error)]
 pub enum OpError {
-    /// An operand has the wrong shape.
-    #[error("{op}: {operand} is {got}, expected {expected}")]
-    Shape {
-        /// Operation.
-        op: &'static str,
-        /// Operand name.
-        operand: &'static str,
-        /// Its dimensions.
-        got: String,
-        /// What they should be.
-        expected: String,
-    },
+    /// An operand that is not of the shape, or not laid out as the kernels read it.
+    #[error(transparent)]
+    Layout(#[from] ShapeError),
     /// A size or stride the kernels cannot take.
     #[error("{op}: {what} is {got}, {rule}")]
     Value {
