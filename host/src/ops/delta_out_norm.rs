@@ -114,7 +114,11 @@ pub fn out_norm_by(variant: &str, stream: &Stream, mut args: OutNormArgs<'_>) ->
         return Ok(row.name);
     }
     let choice = DELTA_OUT_NORM.launch_of(row, stream.device().caps(), &sizes);
-    let choice = choice.map_err(|reason| OpError::Unfit { op: DELTA_OUT_NORM.op, variant: row.name, reason })?;
+    let choice = choice.map_err(|reason| OpError::Unfit {
+        op: DELTA_OUT_NORM.op,
+        variant: row.name,
+        reason: Box::new(reason),
+    })?;
     enqueue(stream, &choice, params)
 }
 

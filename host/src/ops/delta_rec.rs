@@ -127,7 +127,8 @@ pub fn recurrence_by(variant: &str, stream: &Stream, mut args: RecArgs<'_>) -> R
         return Ok(row.name);
     }
     let choice = DELTA_REC.launch_of(row, stream.device().caps(), &sizes);
-    let choice = choice.map_err(|reason| OpError::Unfit { op: DELTA_REC.op, variant: row.name, reason })?;
+    let choice =
+        choice.map_err(|reason| OpError::Unfit { op: DELTA_REC.op, variant: row.name, reason: Box::new(reason) })?;
     enqueue(stream, &choice, params)
 }
 

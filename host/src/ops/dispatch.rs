@@ -344,7 +344,7 @@ pub enum OpError {
         /// Variant.
         variant: &'static str,
         /// Why.
-        reason: Reason,
+        reason: Box<Reason>,
     },
     /// No row of the table fits.
     #[error("{op}: no variant runs here: {reason}")]
@@ -356,7 +356,13 @@ pub enum OpError {
     },
     /// The launch failed.
     #[error(transparent)]
-    Launch(#[from] LaunchError),
+    Launch(Box<LaunchError>),
+}
+
+impl From<LaunchError> for OpError {
+    fn from(error: LaunchError) -> Self {
+        Self::Launch(Box::new(error))
+    }
 }
 
 #[cfg(test)]
