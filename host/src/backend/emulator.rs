@@ -3,7 +3,7 @@
 use super::caps::Caps;
 use super::error::{BackendError, LaunchError, LaunchShape};
 use super::occupancy::{Resources, estimate_blocks_per_sm};
-use cuda_std::emulator::memory::Allocation;
+use cuda_std::emulator::memory::{Allocation, MemoryError};
 use cuda_std::emulator::{self, Limits, Options};
 use cuda_std::launch::{Kernel, KernelInfo};
 use std::collections::HashMap;
@@ -59,7 +59,8 @@ impl Machine {
 
     /// Allocates guarded memory full of NaN.
     pub fn alloc(&self, bytes: usize) -> Result<Allocation, BackendError> {
-        let none = |_| BackendError::OutOfMemory { spec: SPEC.into(), bytes, free: 0, total: 0 };
+        let none =
+            |error: MemoryError| BackendError::OutOfMemory { spec: SPEC.into(), bytes, available: error.to_string() };
         emulator::memory::alloc(bytes).map_err(none)
     }
 }

@@ -33,16 +33,14 @@ pub enum BackendError {
     #[error(transparent)]
     Module(#[from] Box<ModuleError>),
     /// There is not as much memory.
-    #[error("{spec}: {bytes} bytes of device memory asked for, {free} of {total} are free")]
+    #[error("{spec}: {bytes} bytes of device memory asked for: {available}")]
     OutOfMemory {
         /// The device.
         spec: String,
         /// Bytes asked for.
         bytes: usize,
-        /// Free bytes at that moment.
-        free: usize,
-        /// All bytes of the device.
-        total: usize,
+        /// What there is, in words.
+        available: String,
     },
     /// A buffer of another length than the data.
     #[error("{call}: the buffer has {buffer} elements, the data {data}")]

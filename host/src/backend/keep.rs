@@ -55,6 +55,7 @@ impl<M> Keep<M> {
 
     /// Takes back the memory of allocation `number`: it is dropped now, or with the last graph that may use it.
     pub fn give_back(&self, number: u64, memory: M) {
+        let _gate = self.settle();
         let mut state = lock(&self.state);
         if state.live.range(number + 1..).next().is_some() {
             state.held.push((number, memory));
@@ -62,6 +63,11 @@ impl<M> Keep<M> {
         }
         drop(state); // freeing may wait for the device
         drop(memory);
+    }
+
+    /// Keeps captures away while memory is freed. Within a capture of this thread nothing is: it may use everything.
+    fn settle(&self) -> Option<RwLockReadGuard<'_, ()>> {
+        self.host_call("free").ok()
     }
 
     /// Allocations held for graphs.
@@ -99,6 +105,7 @@ impl<M> Keep<M> {
 
     /// Says that the graph which [`Capture::finish`] gave `end` for is gone.
     pub fn forget_graph(&self, end: u64) {
+        let _gate = self.settle();
         let freed = lock(&self.state).leave(end);
         drop(freed);
     }

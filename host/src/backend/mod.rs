@@ -32,6 +32,7 @@ mod limits;
 mod module;
 mod occupancy;
 mod stream;
+mod transfer;
 mod view;
 
 pub use buffer::Buffer;

@@ -117,6 +117,15 @@ impl Context {
         }
     }
 
+    /// Says what went wrong while something was given back. A lost device was reported where that was found.
+    pub(super) fn closed(&self, what: &str, outcome: Result<(), BackendError>) {
+        match outcome {
+            Ok(()) => {}
+            Err(BackendError::Lost(_)) => tracing::debug!("{}: {what} left to a lost device", self.spec),
+            Err(error) => tracing::warn!("while giving back {what}: {error}"),
+        }
+    }
+
     /// Waits for all work on the device.
     pub fn synchronize(&self) -> Result<(), BackendError> {
         self.bind()?;
@@ -180,16 +189,12 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        if let Some(module) = self.module.take()
-            && let Err(error) = self.bind().and_then(|()| self.unload(module))
-        {
-            tracing::warn!("while closing: {error}");
+        if let Some(module) = self.module.take() {
+            self.closed("a module", self.bind().and_then(|()| self.unload(module)));
         }
         // SAFETY: retained once in `open`.
         let code = unsafe { api::cuDevicePrimaryCtxRelease_v2(self.device) };
-        if code != Code::SUCCESS {
-            tracing::warn!("while closing {}: cuDevicePrimaryCtxRelease: {code}", self.spec);
-        }
+        self.closed("the context", self.check("cuDevicePrimaryCtxRelease", code));
     }
 }
 

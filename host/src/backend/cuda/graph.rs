@@ -26,9 +26,7 @@ impl Drop for Captured<'_> {
     fn drop(&mut self) {
         // SAFETY: made by the capture, destroyed only here; the executable form is independent of it.
         let destroyed = self.0.check("cuGraphDestroy", unsafe { api::cuGraphDestroy(self.1) });
-        if let Err(error) = destroyed {
-            tracing::warn!("while closing a captured graph: {error}");
-        }
+        self.0.closed("a captured graph", destroyed);
     }
 }
 
@@ -83,8 +81,6 @@ impl Drop for Graph {
     fn drop(&mut self) {
         // SAFETY: instantiated in `end_capture`, destroyed only here; the driver finishes launches under way first.
         let destroy = |()| self.context.check("cuGraphExecDestroy", unsafe { api::cuGraphExecDestroy(self.exec) });
-        if let Err(error) = self.context.bind().and_then(destroy) {
-            tracing::warn!("while closing a graph: {error}");
-        }
+        self.context.closed("a graph", self.context.bind().and_then(destroy));
     }
 }

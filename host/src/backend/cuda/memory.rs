@@ -23,7 +23,8 @@ impl Memory {
         match unsafe { api::cuMemAlloc_v2(&raw mut address, bytes) } {
             Code::OUT_OF_MEMORY => {
                 let (free, total) = context.memory_info()?;
-                Err(BackendError::OutOfMemory { spec: context.spec.clone(), bytes, free, total })
+                let available = format!("{free} of {total} are free");
+                Err(BackendError::OutOfMemory { spec: context.spec.clone(), bytes, available })
             }
             code => {
                 context.check("cuMemAlloc", code)?;
@@ -46,9 +47,7 @@ impl Drop for Memory {
             // SAFETY: allocated in `alloc`, freed only here, and no work is in flight.
             self.context.check("cuMemFree", unsafe { api::cuMemFree_v2(self.address) })
         });
-        if let Err(error) = freed {
-            tracing::error!("device memory was not freed: {error}");
-        }
+        self.context.closed("device memory", freed);
     }
 }
 

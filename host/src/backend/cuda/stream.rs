@@ -74,9 +74,7 @@ impl Drop for Stream {
     fn drop(&mut self) {
         // SAFETY: created in `new`, destroyed only here; the driver finishes the stream's work first.
         let destroy = |()| self.context.check("cuStreamDestroy", unsafe { api::cuStreamDestroy_v2(self.raw) });
-        if let Err(error) = self.context.bind().and_then(destroy) {
-            tracing::warn!("while closing a stream: {error}");
-        }
+        self.context.closed("a stream", self.context.bind().and_then(destroy));
     }
 }
 
@@ -125,8 +123,6 @@ impl Drop for Event {
     fn drop(&mut self) {
         // SAFETY: created in `new`, destroyed only here; the driver keeps what pending work needs.
         let destroy = |()| self.context.check("cuEventDestroy", unsafe { api::cuEventDestroy_v2(self.raw) });
-        if let Err(error) = self.context.bind().and_then(destroy) {
-            tracing::warn!("while closing an event: {error}");
-        }
+        self.context.closed("an event", self.context.bind().and_then(destroy));
     }
 }
