@@ -2,7 +2,7 @@
 //!
 //! Math      the module's recurrence; the kv sums of token t + 1 are formed inside the update loop of token t, from the
 //!           rows it has just updated, so that the two 32-term chains of a token overlap
-//! Shapes    `RecParams` with value_heads = VPK * key_heads, VPK = 1, 2, 3 or 4; any token count
+//! Shapes    `RecParams` with value_heads = VPK * key_heads, VPK = 2, 3 or 4; any token count
 //! Mapping   block (key head kh, column block cb of 16) = 8 kh + cb, VPK warps; warp w = head kh + w key_heads; lane l:
 //!           rows 32 (l / 8) .. + 31 of columns 16 cb + 2 (l mod 8) and the next: 64 state registers
 //! Order     as `cols`: the same operations in the same order for each (head, column, row group); sums cross lanes by
@@ -31,16 +31,7 @@ pub const fn bounds(vpk: u32) -> Bounds {
 }
 
 /// # Safety
-/// Shapes, alignment and aliasing as `RecParams` says, value_heads = key_heads; grid `key_heads * 8`, block 32.
-#[kernel(sm = 80)]
-#[launch_bounds(bounds(1))]
-pub unsafe fn delta_rec_lanes_vpk1(p: RecParams) {
-    // SAFETY: same contract.
-    unsafe { body::<1>(p) }
-}
-
-/// # Safety
-/// As [`delta_rec_lanes_vpk1`] with value_heads = 2 key_heads, block 64.
+/// Shapes, alignment and aliasing as `RecParams` says, value_heads = 2 key_heads; grid `key_heads * 8`, block 64.
 #[kernel(sm = 80)]
 #[launch_bounds(bounds(2))]
 pub unsafe fn delta_rec_lanes_vpk2(p: RecParams) {
@@ -49,7 +40,7 @@ pub unsafe fn delta_rec_lanes_vpk2(p: RecParams) {
 }
 
 /// # Safety
-/// As [`delta_rec_lanes_vpk1`] with value_heads = 3 key_heads, block 96.
+/// As [`delta_rec_lanes_vpk2`] with value_heads = 3 key_heads, block 96.
 #[kernel(sm = 80)]
 #[launch_bounds(bounds(3))]
 pub unsafe fn delta_rec_lanes_vpk3(p: RecParams) {
@@ -58,7 +49,7 @@ pub unsafe fn delta_rec_lanes_vpk3(p: RecParams) {
 }
 
 /// # Safety
-/// As [`delta_rec_lanes_vpk1`] with value_heads = 4 key_heads, block 128.
+/// As [`delta_rec_lanes_vpk2`] with value_heads = 4 key_heads, block 128.
 #[kernel(sm = 80)]
 #[launch_bounds(bounds(4))]
 pub unsafe fn delta_rec_lanes_vpk4(p: RecParams) {

@@ -5,7 +5,7 @@ use varve_gpu::delta::{RecParams, rec_cols, rec_keyhead, rec_lanes, window_step}
 use varve_gpu::geometry::{ROW_GROUPS, WINDOW_TOKENS};
 
 use super::delta_sizes::{DeltaSizes, LogGate, aligned, check_tokens, row_stride};
-use super::dispatch::{Choice, Dispatch, Needs, OpError, Table, Variant};
+use super::dispatch::{Choice, Dispatch, Needs, OpError, Spread, Table, Variant};
 use super::exactness::Exactness;
 use crate::backend::{Launch, Stream, View, ViewMut};
 
@@ -22,35 +22,35 @@ pub static DELTA_REC: Table<DeltaSizes, RecParams> = Table {
                 Ok(&window_step::DELTA_REC_WINDOW)
             },
             launch: |ask| Launch::new(grid(ask.value_heads * BLOCKS), 32),
-            needs: Needs { cc: 80, one_wave: false },
+            needs: Needs { cc: 80, spread: Spread::Any },
             exactness: Exactness::Bitwise,
         },
         Variant {
             name: "lanes",
             kernel: |ask| {
                 ask.instance([
-                    &rec_lanes::DELTA_REC_LANES_VPK1,
-                    &rec_lanes::DELTA_REC_LANES_VPK2,
-                    &rec_lanes::DELTA_REC_LANES_VPK3,
-                    &rec_lanes::DELTA_REC_LANES_VPK4,
+                    None, // one warp a block leaves three schedulers idle: `keyhead` is faster
+                    Some(&rec_lanes::DELTA_REC_LANES_VPK2),
+                    Some(&rec_lanes::DELTA_REC_LANES_VPK3),
+                    Some(&rec_lanes::DELTA_REC_LANES_VPK4),
                 ])
             },
             launch: |ask| Launch::new(grid(ask.key_heads * BLOCKS), grid(32 * ask.vpk())),
-            needs: Needs { cc: 80, one_wave: true },
+            needs: Needs { cc: 80, spread: Spread::BlockAnSm },
             exactness: Exactness::Bitwise,
         },
         Variant {
             name: "keyhead",
             kernel: |ask| {
                 ask.instance([
-                    &rec_keyhead::DELTA_REC_KEYHEAD_VPK1,
-                    &rec_keyhead::DELTA_REC_KEYHEAD_VPK2,
-                    &rec_keyhead::DELTA_REC_KEYHEAD_VPK3,
-                    &rec_keyhead::DELTA_REC_KEYHEAD_VPK4,
+                    Some(&rec_keyhead::DELTA_REC_KEYHEAD_VPK1),
+                    Some(&rec_keyhead::DELTA_REC_KEYHEAD_VPK2),
+                    Some(&rec_keyhead::DELTA_REC_KEYHEAD_VPK3),
+                    Some(&rec_keyhead::DELTA_REC_KEYHEAD_VPK4),
                 ])
             },
             launch: |ask| block_2d(ask.key_heads * ROW_GROUPS),
-            needs: Needs { cc: 80, one_wave: true },
+            needs: Needs { cc: 80, spread: Spread::OneWave },
             exactness: Exactness::Bitwise,
         },
         Variant {

@@ -50,13 +50,11 @@ impl DeltaSizes {
         Ok(())
     }
 
-    /// The instance of a per-VPK kernel.
-    pub(super) fn instance<K: Copy>(&self, instances: [K; MAX_VPK as usize]) -> Result<K, String> {
+    /// The instance of a kernel for `vpk` = 1, 2, 3, 4.
+    pub(super) fn instance<K: Copy>(&self, instances: [Option<K>; MAX_VPK as usize]) -> Result<K, String> {
         let vpk = self.vpk();
-        let instance = vpk.checked_sub(1).and_then(|i| instances.get(i));
-        instance
-            .copied()
-            .ok_or_else(|| format!("no instance for {vpk} value heads a key head; there are 1 to {MAX_VPK}"))
+        let instance = vpk.checked_sub(1).and_then(|i| instances.get(i).copied().flatten());
+        instance.ok_or_else(|| format!("no instance for {vpk} value heads a key head"))
     }
 }
 

@@ -14,14 +14,24 @@ use crate::backend::{BackendError, Caps, Device, Launch, LaunchError, ShapeError
 pub struct Needs {
     /// Least compute capability, 75 = 7.5.
     pub cc: u32,
-    /// All blocks of the launch must be resident at once: the kernel walks all tokens in every block, so a second wave
-    /// would double its time.
-    pub one_wave: bool,
+    /// How the launch's blocks must fit on the SMs for the variant to pay.
+    pub spread: Spread,
+}
+
+/// How a launch's blocks must fit on the SMs. Speed only: a kernel runs in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spread {
+    /// It does not matter.
+    Any,
+    /// All blocks resident at once: each walks all tokens, so a second wave would double the time.
+    OneWave,
+    /// No SM gets two blocks: a warp has its scheduler for itself.
+    BlockAnSm,
 }
 
 impl Needs {
     /// Runs everywhere.
-    pub const ANY: Self = Self { cc: 0, one_wave: false };
+    pub const ANY: Self = Self { cc: 0, spread: Spread::Any };
 }
 
 /// One implementation of an operation for sizes `A` with launch parameters `P`.
@@ -103,6 +113,14 @@ pub enum Reason {
         /// SMs of the device.
         sms: u32,
     },
+    /// More blocks than SMs.
+    #[error("{blocks} blocks on {sms} SMs: some SM would get two")]
+    Crowded {
+        /// Blocks of the launch.
+        blocks: u64,
+        /// SMs of the device.
+        sms: u32,
+    },
     /// Excluded by a switch.
     #[error("switched off by `{0}`")]
     Switched(String),
@@ -171,14 +189,20 @@ impl<A, P: Copy + 'static> Table<A, P> {
     /// The first condition that does not hold.
     pub fn fit(&self, row: &'static Variant<A, P>, target: &impl Target, ask: &A) -> Result<Choice<P>, Reason> {
         let choice = self.launch_of(row, target.caps(), ask)?;
-        if row.needs.one_wave {
-            let launch = &choice.launch;
-            let per_sm = target.blocks_per_sm(choice.kernel, launch.block.iter().product(), launch.dynamic_shared)?;
-            let blocks = launch.grid.iter().map(|&n| u64::from(n)).product();
-            let sms = target.caps().sms;
-            let resident = u64::from(per_sm) * u64::from(sms);
-            if blocks > resident {
-                return Err(Reason::NotResident { blocks, resident, per_sm, sms });
+        let launch = &choice.launch;
+        let blocks: u64 = launch.grid.iter().map(|&n| u64::from(n)).product();
+        let sms = target.caps().sms;
+        match row.needs.spread {
+            Spread::Any => {}
+            Spread::BlockAnSm if blocks > u64::from(sms) => return Err(Reason::Crowded { blocks, sms }),
+            Spread::BlockAnSm => {}
+            Spread::OneWave => {
+                let threads = launch.block.iter().product();
+                let per_sm = target.blocks_per_sm(choice.kernel, threads, launch.dynamic_shared)?;
+                let resident = u64::from(per_sm) * u64::from(sms);
+                if blocks > resident {
+                    return Err(Reason::NotResident { blocks, resident, per_sm, sms });
+                }
             }
         }
         Ok(choice)

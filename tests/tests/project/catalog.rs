@@ -1,0 +1,51 @@
+//! One name, everywhere: kernel symbols, files, operations and variants.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use varve::ops::{delta_commit::DELTA_COMMIT, delta_out_norm::DELTA_OUT_NORM, delta_rec::DELTA_REC};
+use varve_gpu::catalog::entries;
+
+#[test]
+fn tables_and_catalog_name_the_same_variants() {
+    let mut tables = BTreeSet::new();
+    tables.extend(DELTA_REC.rows.iter().map(|row| format!("{}/{}", DELTA_REC.op, row.name)));
+    tables.extend(DELTA_COMMIT.rows.iter().map(|row| format!("{}/{}", DELTA_COMMIT.op, row.name)));
+    tables.extend(DELTA_OUT_NORM.rows.iter().map(|row| format!("{}/{}", DELTA_OUT_NORM.op, row.name)));
+    let catalog = entries().into_iter().map(|entry| entry.name.to_owned()).filter(|name| name != "probe").collect();
+    assert_eq!(tables, catalog);
+}
+
+#[test]
+fn symbols_follow_their_variant() {
+    for entry in entries().iter().filter(|entry| entry.name != "probe") {
+        let wanted = entry.name.replace(['.', '/'], "_");
+        let rest = entry.kernel.symbol.strip_prefix(&wanted);
+        assert!(rest.is_some_and(|r| r.is_empty() || r.starts_with('_')), "{} of {}", entry.kernel.symbol, entry.name);
+    }
+}
+
+#[test]
+fn every_kernel_of_the_sources_is_in_the_catalog() {
+    let known: BTreeSet<_> = entries().iter().map(|entry| entry.kernel.symbol).collect();
+    assert_eq!(known.len(), entries().len(), "a symbol stands twice");
+    let mut found = 0;
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../gpu/src")];
+    while let Some(folder) = folders.pop() {
+        for item in std::fs::read_dir(folder).unwrap() {
+            let path = item.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            for kernel in text.split("#[kernel").skip(1) {
+                let Some((_, name)) = kernel.split_once("pub unsafe fn ") else { continue };
+                let name = &name[..name.find('(').unwrap()];
+                assert!(known.contains(name), "{name} of {} is not in gpu/src/catalog.rs", path.display());
+                found += 1;
+            }
+        }
+    }
+    assert_eq!(found, known.len());
+}

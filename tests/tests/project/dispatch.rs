@@ -1,0 +1,99 @@
+//! Dispatch on known cards, none of which has to be there.
+
+use cuda_std::launch::Kernel;
+use varve::backend::{BackendError, Caps, Resources, estimate_blocks_per_sm, known_card};
+use varve::ops::delta_commit::DELTA_COMMIT;
+use varve::ops::delta_out_norm::{DELTA_OUT_NORM, OutNormSizes, OutputGate};
+use varve::ops::delta_rec::DELTA_REC;
+use varve::ops::dispatch::{Dispatch, OpError, Reason, Target};
+use varve::ops::{DeltaSizes, exactness::Exactness};
+
+/// A card of which only figures are known; kernels take what their budgets allow.
+struct Card(Caps);
+
+impl Target for Card {
+    fn caps(&self) -> &Caps {
+        &self.0
+    }
+
+    fn blocks_per_sm<P: Copy>(&self, kernel: &Kernel<P>, threads: u32, dynamic: u32) -> Result<u32, BackendError> {
+        let entries = varve_gpu::catalog::entries();
+        let entry =
+            entries.iter().find(|e| e.kernel.symbol == kernel.symbol()).expect("every kernel is in the catalog");
+        let resources = Resources { registers: entry.budget.registers, static_shared_bytes: entry.budget.shared_bytes };
+        Ok(estimate_blocks_per_sm(&self.0, resources, threads, dynamic))
+    }
+}
+
+fn card(name: &str) -> Card {
+    Card(known_card(name).expect("a known card"))
+}
+
+fn with_sms(sms: u32) -> Card {
+    Card(Caps { sms, ..known_card("H200").expect("a known card") })
+}
+
+const PROMPT: DeltaSizes = DeltaSizes { key_heads: 16, value_heads: 48, tokens: 2048 };
+
+fn chosen(card: &Card, sizes: DeltaSizes) -> &'static str {
+    DELTA_REC.select(&Dispatch::default(), card, &sizes).expect("the base runs everywhere").variant
+}
+
+#[test]
+fn prompts_take_the_form_that_fits_the_sms() {
+    for name in ["H200", "H100", "RTX 4090", "RTX 5090"] {
+        assert_eq!(chosen(&card(name), PROMPT), "lanes", "{name}");
+    }
+    for name in ["A100", "RTX 4080 SUPER", "CMP 170HX", "L4"] {
+        assert_eq!(chosen(&card(name), PROMPT), "keyhead", "{name}");
+    }
+    assert_eq!(chosen(&card("T4"), PROMPT), "cols", "7.5 has no cp.async");
+    let found = [128, 127, 32, 31].map(|sms| chosen(&with_sms(sms), PROMPT));
+    assert_eq!(found, ["lanes", "keyhead", "keyhead", "cols"], "128 blocks, one an SM; 64 blocks, two an SM");
+}
+
+#[test]
+fn windows_end_at_eight_tokens() {
+    for (tokens, variant) in [(1, "window"), (8, "window"), (9, "lanes")] {
+        assert_eq!(chosen(&card("H200"), DeltaSizes { tokens, ..PROMPT }), variant, "{tokens} tokens");
+    }
+}
+
+#[test]
+fn head_ratios_without_an_instance_take_the_base() {
+    let sizes = DeltaSizes { key_heads: 8, value_heads: 48, tokens: 100 };
+    assert_eq!(chosen(&card("H200"), sizes), "cols");
+    let explained = DELTA_REC.explain(&Dispatch::default(), &card("H200"), &sizes);
+    let lanes = explained.iter().find(|row| row.variant == "lanes").unwrap();
+    assert!(matches!(&lanes.reason, Some(Reason::Sizes(why)) if why.contains("6 value heads")), "{:?}", lanes.reason);
+}
+
+#[test]
+fn switches_choose_and_the_reason_says_so() {
+    let dispatch = Dispatch::new("delta.rec=keyhead".parse().unwrap());
+    assert_eq!(DELTA_REC.select(&dispatch, &card("H200"), &PROMPT).unwrap().variant, "keyhead");
+    let rows = DELTA_REC.explain(&dispatch, &card("H200"), &PROMPT);
+    let reasons: Vec<_> = rows.iter().map(|row| row.reason.as_ref().map(ToString::to_string)).collect();
+    let off = Some("switched off by `delta.rec=keyhead`".to_owned());
+    assert_eq!(reasons[1..], [off, None, None], "lanes off, keyhead chosen, the base would do");
+    assert_eq!(rows.iter().filter(|row| row.chosen).map(|row| row.variant).collect::<Vec<_>>(), ["keyhead"]);
+
+    let dispatch = Dispatch::new("delta.rec=-cols,delta.rec=-keyhead,delta.rec=-lanes".parse().unwrap());
+    let error = DELTA_REC.select(&dispatch, &card("H200"), &PROMPT).err().unwrap();
+    assert!(matches!(&error, OpError::NoneFits { reason, .. } if reason.contains("2048 tokens")), "{error}");
+}
+
+#[test]
+fn every_table_ends_in_its_base_and_the_base_needs_nothing_special() {
+    let rec: Vec<_> = DELTA_REC.rows.iter().map(|row| row.exactness).collect();
+    let norm: Vec<_> = DELTA_OUT_NORM.rows.iter().map(|row| row.exactness).collect();
+    let commit: Vec<_> = DELTA_COMMIT.rows.iter().map(|row| row.exactness).collect();
+    for exactness in [rec, norm, commit] {
+        let (last, rest) = exactness.split_last().unwrap();
+        assert_eq!(*last, Exactness::Base);
+        assert!(!rest.contains(&Exactness::Base));
+    }
+    let sizes = OutNormSizes { tokens: 1, value_heads: 48, gate: OutputGate::Silu };
+    let choice = DELTA_OUT_NORM.select(&Dispatch::default(), &card("T4"), &sizes).unwrap();
+    assert_eq!(choice.variant, "warp");
+}

@@ -1,0 +1,7 @@
+//! Properties of the project as a whole: names agree, dispatch chooses as documented, wrong arguments do not compile.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod architecture;
+mod catalog;
+mod compile_fail;
+mod dispatch;
