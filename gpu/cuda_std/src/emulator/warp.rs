@@ -120,7 +120,15 @@ impl Block {
             return Err(Fault::BadOperand { place: self.place(source), primitive: primitive.name, problem });
         }
         warp.slots[lane as usize][..words.len()].copy_from_slice(words);
-        let at = match warp.groups.iter().position(|g| g.mask & mask != 0) {
+        let alike = |g: &Group| {
+            std::ptr::eq(g.primitive, primitive) && g.mask == mask && (!primitive.aligned || g.source == source)
+        };
+        // Lanes that wait elsewhere may still come here, unless they in turn wait for this one.
+        if warp.groups.iter().any(|g| g.mask >> lane & 1 == 1 && g.arrived & mask != 0 && !alike(g)) {
+            self.threads[linear as usize].status = Status::Waiting(primitive, source);
+            return Err(self.scattered(linear, primitive));
+        }
+        let at = match warp.groups.iter().position(alike) {
             Some(at) => at,
             None => {
                 warp.groups.push(Group { primitive, mask, arrived: 0, source });
@@ -128,13 +136,6 @@ impl Block {
             }
         };
         let group = &mut warp.groups[at];
-        let alike = std::ptr::eq(group.primitive, primitive)
-            && group.mask == mask
-            && (!primitive.aligned || group.source == source);
-        if !alike {
-            self.threads[linear as usize].status = Status::Waiting(primitive, source);
-            return Err(self.scattered(linear, primitive));
-        }
         group.arrived |= 1 << lane;
         let lanes = mask & warp.exist;
         if group.arrived != lanes {
