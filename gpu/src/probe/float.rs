@@ -51,37 +51,47 @@ pub unsafe fn probe_float_binary(p: ProbeParams) {
     unsafe { put(p, i, results.map(f32::to_bits)) }
 }
 
-/// Words that [`probe_float_convert`] writes for each thread.
-pub const CONVERT_RESULTS: usize = 10;
+/// Words that [`probe_float_narrow`] writes for each thread.
+pub const NARROW_RESULTS: usize = 4;
 
-/// Of f32 a and b: f16 bits and bf16 bits of a, f16x2 and bf16x2 of (a, b); of the word b as two halves: f16 and bf16
-/// value of the lower one, both f16 values and both bf16 values.
+/// Of f32 a and b: f16 bits and bf16 bits of a, f16x2 and bf16x2 of (a, b).
 ///
 /// # Safety
-/// `input` holds `[threads][2]`, `output` `[threads][CONVERT_RESULTS]`.
+/// `input` holds `[threads][2]`, `output` `[threads][NARROW_RESULTS]`.
 #[kernel]
 #[launch_bounds(BOUNDS)]
-pub unsafe fn probe_float_convert(p: ProbeParams) {
+pub unsafe fn probe_float_narrow(p: ProbeParams) {
     let i = thread_in_grid();
     // SAFETY: a row for each thread, by contract, here and below.
-    let [a, pair] = unsafe { row(p, i) };
-    let (a, b) = (f32::from_bits(a), f32::from_bits(pair));
-    let [lo, hi] = float::f16x2_to_f32x2(pair);
-    let [bf_lo, bf_hi] = float::bf16x2_to_f32x2(pair);
+    let [a, b] = unsafe { row(p, i) }.map(f32::from_bits);
     let results = [
         u32::from(float::f32_to_f16(a)),
         u32::from(float::f32_to_bf16(a)),
         float::f32x2_to_f16x2(a, b),
         float::f32x2_to_bf16x2(a, b),
-        float::f16_to_f32(pair as u16).to_bits(),
-        float::bf16_to_f32(pair as u16).to_bits(),
-        lo.to_bits(),
-        hi.to_bits(),
-        bf_lo.to_bits(),
-        bf_hi.to_bits(),
     ];
     // SAFETY: see above.
     unsafe { put(p, i, results) }
+}
+
+/// Words that [`probe_float_widen`] writes for each thread.
+pub const WIDEN_RESULTS: usize = 6;
+
+/// Of the second of two words, as two halves: f16 and bf16 value of the lower one, both f16 values, both bf16 values.
+///
+/// # Safety
+/// `input` holds `[threads][2]`, `output` `[threads][WIDEN_RESULTS]`.
+#[kernel]
+#[launch_bounds(BOUNDS)]
+pub unsafe fn probe_float_widen(p: ProbeParams) {
+    let i = thread_in_grid();
+    // SAFETY: a row for each thread, by contract, here and below.
+    let [_, pair] = unsafe { row(p, i) };
+    let [lo, hi] = float::f16x2_to_f32x2(pair);
+    let [bf_lo, bf_hi] = float::bf16x2_to_f32x2(pair);
+    let results = [float::f16_to_f32(pair as u16), float::bf16_to_f32(pair as u16), lo, hi, bf_lo, bf_hi];
+    // SAFETY: see above.
+    unsafe { put(p, i, results.map(f32::to_bits)) }
 }
 
 /// tf32 bits of an f32.
