@@ -79,6 +79,7 @@ bind! {
     fn LLVMDisposeBuilder(*mut RawBuilder);
     fn LLVMPositionBuilderBefore(*mut RawBuilder, *mut RawValue);
     fn LLVMBuildIntToPtr(*mut RawBuilder, *mut RawValue, *mut RawType, *const c_char) -> *mut RawValue;
+    fn LLVMBuildPtrToInt(*mut RawBuilder, *mut RawValue, *mut RawType, *const c_char) -> *mut RawValue;
     fn LLVMBuildAddrSpaceCast(*mut RawBuilder, *mut RawValue, *mut RawType, *const c_char) -> *mut RawValue;
     fn LLVMGetValueName2(*mut RawValue, *mut usize) -> *const c_char;
     fn LLVMSetValueName2(*mut RawValue, *const c_char, usize);

@@ -1,5 +1,6 @@
 //! The only unsafe code of the builder: a thin, owning layer over rustc's LLVM library.
 
+mod address;
 mod api;
 mod module;
 mod owned;

@@ -19,7 +19,7 @@ const VISIBILITY_DEFAULT: c_int = 0;
 
 /// One module of a context.
 pub(crate) struct Module<'c> {
-    context: &'c Context,
+    pub(super) context: &'c Context,
     raw: *mut RawModule,
 }
 
@@ -35,7 +35,7 @@ impl Module<'_> {
         self.raw
     }
 
-    fn api(&self) -> &'static Api {
+    pub(super) fn api(&self) -> &'static Api {
         self.context.api
     }
 
@@ -118,7 +118,7 @@ fn internalise(api: &Api, value: *mut RawValue) {
 /// A function of a module.
 #[derive(Clone, Copy)]
 pub(crate) struct Function<'m> {
-    module: &'m Module<'m>,
+    pub(super) module: &'m Module<'m>,
     raw: *mut RawValue,
 }
 
@@ -181,7 +181,7 @@ impl Function<'_> {
         }
     }
 
-    fn callee(&self, raw: *mut RawValue) -> Callee<'_> {
+    pub(super) fn callee(&self, raw: *mut RawValue) -> Callee<'_> {
         let api = self.module.api();
         // SAFETY: `raw` is a live value.
         if !unsafe { (api.LLVMIsAInlineAsm)(raw) }.is_null() {
@@ -251,7 +251,7 @@ impl Function<'_> {
         blocks.into_iter().flat_map(in_block).collect()
     }
 
-    fn calls(&self) -> Vec<*mut RawValue> {
+    pub(super) fn calls(&self) -> Vec<*mut RawValue> {
         let api = self.module.api();
         // SAFETY: each instruction is live.
         self.instructions().into_iter().filter(|&i| !unsafe { (api.LLVMIsACallInst)(i) }.is_null()).collect()

@@ -152,6 +152,23 @@ impl<'c> Builder<'c> {
         // SAFETY: two pointer types of this context.
         unsafe { (api.LLVMBuildAddrSpaceCast)(self.raw, pointer, generic, c"".as_ptr()) }
     }
+
+    /// Before `at`: the address, of type `integer`, that the generic `pointer` has within the space of type `in_space`.
+    pub(super) fn ptr_in_space_to_int(
+        &self,
+        at: *mut RawValue,
+        pointer: *mut RawValue,
+        in_space: *mut RawType,
+        integer: *mut RawType,
+    ) -> *mut RawValue {
+        let api = self.context.api;
+        // SAFETY: `at` is an instruction of a module of this context.
+        unsafe { (api.LLVMPositionBuilderBefore)(self.raw, at) };
+        // SAFETY: two pointer types of this context.
+        let within = unsafe { (api.LLVMBuildAddrSpaceCast)(self.raw, pointer, in_space, c"".as_ptr()) };
+        // SAFETY: a pointer and an integer type of this context.
+        unsafe { (api.LLVMBuildPtrToInt)(self.raw, within, integer, c"".as_ptr()) }
+    }
 }
 
 impl Drop for Builder<'_> {

@@ -93,6 +93,18 @@ fn memory_accesses_are_as_wide_as_asked_and_name_their_space() {
 }
 
 #[test]
+fn shared_addresses_need_no_conversion() {
+    for module in &EMBEDDED {
+        assert!(!module.ptx.contains("cvta.to.shared"), "{}", module.file);
+    }
+    everywhere("probe_ldmatrix", holds(Rule::AtLeast("ldmatrix.sync.aligned.m8n8.x4", 1)));
+    everywhere("probe_copy_pipeline", holds(Rule::AtLeast("cp.async.cg.shared.global", 3)));
+    for symbol in ["probe_ldmatrix", "probe_copy_pipeline", "probe_copy_tail"] {
+        everywhere(symbol, holds(Rule::Never("cvta.shared")));
+    }
+}
+
+#[test]
 fn ordered_atomics_carry_their_order() {
     for symbol in ["probe_atomic_global", "probe_atomic_shared"] {
         everywhere(symbol, |sm, entry| {

@@ -36,18 +36,13 @@ fn require_sm80<T>() {
     }
 }
 
+unsafe extern "C" {
+    /// No function: the builder (its pass `shared`) puts the address space cast here that Rust has no words for.
+    safe fn __shared_address(p: *const u8) -> u32;
+}
+
 /// The address within the block's shared memory that a generic pointer into it stands for.
 #[inline(always)]
 fn shared_address(p: *const u8) -> u32 {
-    let address: u32;
-    // SAFETY: arithmetic on a register.
-    unsafe {
-        core::arch::asm!(
-            "{{ .reg .u64 %sa; cvta.to.shared.u64 %sa, {p}; cvt.u32.u64 {address}, %sa; }}",
-            p = in(reg64) p,
-            address = lateout(reg32) address,
-            options(pure, nomem, nostack, preserves_flags)
-        );
-    }
-    address
+    __shared_address(p)
 }
