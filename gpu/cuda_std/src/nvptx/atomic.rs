@@ -1,7 +1,8 @@
 //! `atom`, `ld.acquire`, `st.release`, all of device scope.
 //!
 //! rustc 1.95.0 makes a relaxed `atom` without a fence of `fetch_add(AcqRel)`, so the ordering is written out here.
-//! Addresses are generic: the same instruction serves global and shared memory.
+//! Addresses are generic: the same instruction serves global and shared memory. An f32 addition in global memory takes
+//! subnormal operands and results as zeros of their sign, by the definition of `atom.add.f32`; the emulator keeps them.
 
 use core::arch::asm;
 
