@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use cuda_std::emulator::{self, Launch, Options, memory};
 use cuda_std::launch::{Bounds, Kernel};
-use cuda_std::{float, global, kernel, shared, shared_array, thread, warp};
+use cuda_std::{float, global, kernel, mma, shared, shared_array, thread, warp};
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -38,6 +38,20 @@ unsafe fn shuffles(p: Params) {
         v = v.wrapping_add(warp::shfl_xor(v, 1));
     }
     if v == 1 {
+        thread::sync_threads();
+    }
+}
+
+/// # Safety
+/// Test kernel.
+#[kernel(sm = 80)]
+#[launch_bounds(BOUNDS)]
+unsafe fn products(p: Params) {
+    let mut c = [0.0; 4];
+    for _ in 0..p.rounds {
+        c = mma::mma_m16n8k16_f16([0x3c00_3c00; 4], [0x3c00_3c00; 2], c);
+    }
+    if c[0] < 0.0 {
         thread::sync_threads();
     }
 }
@@ -104,9 +118,10 @@ struct Case {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    const CASES: [Case; 3] = [
-        Case { name: "barriers", kernel: &BARRIERS, blocks: 1, rounds: 20_000, units: 1, unit: "barrier" },
-        Case { name: "shuffles", kernel: &SHUFFLES, blocks: 1, rounds: 20_000, units: 1, unit: "shuffle" },
+    const CASES: [Case; 4] = [
+        Case { name: "products", kernel: &PRODUCTS, blocks: 1, rounds: 50_000, units: 1, unit: "mma m16n8k16" },
+        Case { name: "barriers", kernel: &BARRIERS, blocks: 1, rounds: 100_000, units: 1, unit: "barrier" },
+        Case { name: "shuffles", kernel: &SHUFFLES, blocks: 1, rounds: 100_000, units: 1, unit: "shuffle" },
         Case {
             name: "recurrence",
             kernel: &RECURRENCE,

@@ -159,9 +159,14 @@ fn shared_accesses_out_of_range_are_named() {
     // SAFETY: broken on purpose.
     let fault = only_thread_3(&|_| discard(unsafe { shared::load(x.at(0)) }));
     assert!(out_of_range(&fault).4.contains("not in the block's shared memory"));
-    // SAFETY: broken on purpose: there is no dynamic area in this launch.
-    let fault = only_thread_3(&|_| discard(unsafe { shared::load(shared::dynamic_shared::<u8>().wrapping_sub(1)) }));
-    assert_eq!(out_of_range(&fault).3, 1);
+    // There is no dynamic area in this launch.
+    for offset in [0, usize::MAX] {
+        let fault = only_thread_3(&|_| {
+            // SAFETY: broken on purpose.
+            discard(unsafe { shared::load(shared::dynamic_shared::<u8>().wrapping_add(offset)) });
+        });
+        assert_eq!(out_of_range(&fault).3, 1, "{offset}");
+    }
 }
 
 #[test]

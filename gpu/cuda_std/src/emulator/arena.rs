@@ -64,9 +64,10 @@ impl Arena {
     pub fn start(&mut self, dynamic: usize) {
         self.shadow.fill(UNALLOCATED);
         self.placed.clear();
-        self.next = 0;
+        self.next = GAP; // so that a pointer to a dynamic area of no bytes points into no array
         self.static_bytes = 0;
         if dynamic > 0 {
+            self.next = 0;
             self.take(dynamic);
         }
     }
