@@ -6,7 +6,10 @@
 //! block says what makes it sound.
 
 pub mod backend;
+#[forbid(unsafe_code)]
+pub mod cli;
 pub mod environment;
 pub mod modules;
 pub mod ops;
+#[forbid(unsafe_code)]
 pub mod proof;

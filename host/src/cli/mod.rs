@@ -1,0 +1,136 @@
+//! The command line: one file a command.
+//!
+//! Results go to stdout, as text or (`--json`) as one JSON object a line; errors, the log and progress bars go to stderr.
+//! Exit codes: 0 done, 1 something failed, 2 the command was not understood.
+
+mod info;
+mod output;
+mod progress;
+mod ptx;
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::backend::{Device, DeviceSpec};
+use crate::environment::Environment;
+use output::Output;
+
+#[derive(Debug, Parser)]
+#[command(name = "varve", version, about = "Gated DeltaNet language models on GPU kernels written in Rust")]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What every command takes.
+#[derive(Debug, clap::Args)]
+struct Global {
+    /// Print one JSON object a line instead of text
+    #[arg(long, global = true)]
+    json: bool,
+    /// Where kernels run: auto (the first usable GPU, else the emulator), cuda:N, or emulator
+    ///
+    /// Without this flag the environment variable VARVE_DEVICE counts, and without that auto.
+    #[arg(long, global = true, value_name = "DEVICE")]
+    device: Option<DeviceSpec>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show version, device and embedded kernels, or which variant of each operation runs and why
+    Info(info::Args),
+    /// Print the PTX of the embedded kernels, list them, or report their resources
+    Ptx(ptx::Args),
+}
+
+/// Why a command ends without its result.
+#[derive(Debug)]
+enum CliError {
+    /// The command is understood by nobody: exit code 2.
+    Usage(String),
+    /// It failed: exit code 1.
+    Failed(String),
+    /// It failed, and its rows have said how: exit code 1.
+    Reported,
+    /// Nobody reads the output any more.
+    Closed,
+}
+
+impl CliError {
+    fn failed(error: impl std::fmt::Display) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+impl From<std::io::Error> for CliError {
+    fn from(error: std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Self::Closed,
+            _ => Self::Failed(format!("stdout: {error}")),
+        }
+    }
+}
+
+impl Global {
+    fn output(&self) -> Output {
+        Output::new(self.json)
+    }
+
+    /// The device that flag or environment name.
+    fn open(&self) -> Result<Device, CliError> {
+        let environment = Environment::read().map_err(|error| CliError::Usage(error.to_string()))?;
+        environment.open(self.device, DeviceSpec::Auto).map_err(CliError::failed)
+    }
+}
+
+/// Runs the program with the process's arguments.
+#[must_use]
+pub fn main() -> ExitCode {
+    run(std::env::args_os())
+}
+
+/// Runs the program with these arguments, the first of which is its name.
+fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version come this way too; clap knows where each belongs. A closed pipe leaves nobody to tell.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    start_log();
+    let outcome = match cli.command {
+        Command::Info(args) => info::run(&cli.global, &args),
+        Command::Ptx(args) => ptx::run(&cli.global, &args),
+    };
+    match outcome {
+        Ok(()) | Err(CliError::Closed) => ExitCode::SUCCESS,
+        Err(CliError::Reported) => ExitCode::from(1),
+        Err(CliError::Failed(message)) => {
+            eprintln!("varve: {message}");
+            ExitCode::from(1)
+        }
+        Err(CliError::Usage(message)) => {
+            eprintln!("varve: {message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The log goes to stderr, a line an event.
+fn start_log() {
+    let log = tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_max_level(tracing::Level::INFO)
+        .with_target(false)
+        .without_time();
+    // A second initialisation (never in the program, possibly in an embedding test) leaves the first in place.
+    let _ = log.try_init();
+}

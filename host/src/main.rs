@@ -1,0 +1,7 @@
+//! The `varve` program: parse, run, exit code. Everything else is in the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    varve::cli::main()
+}
