@@ -9,6 +9,7 @@ mod events;
 mod graphs;
 mod jit;
 mod launches;
+mod link_stub;
 mod memory;
 mod no_driver;
 mod sticky;
