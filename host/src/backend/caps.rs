@@ -96,11 +96,12 @@ fn card(name: &str, cc: u32, sms: u32, l2_mib: u64) -> Caps {
 
 /// Published figures of cards, for tests of choices that need no card.
 ///
-/// SMs and L2 are those of the vendor's architecture papers. "CMP 170HX" is the GA100 with 70 SMs.
+/// SMs and L2 are those of the vendor's architecture papers, but for the H200's L2, which is what its driver reports
+/// (580.159). "CMP 170HX" is the GA100 with 70 SMs.
 #[must_use]
 pub fn known_cards() -> Vec<Caps> {
     vec![
-        card("H200", 90, 132, 50),
+        card("H200", 90, 132, 60),
         card("H100", 90, 132, 50),
         card("A100", 80, 108, 40),
         card("CMP 170HX", 80, 70, 32),

@@ -9,9 +9,10 @@ use super::keep::Keep;
 use super::stream::Stream;
 use bytemuck::Pod;
 use cuda_std::launch::Kernel;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Which device to use, as `--device` says it: `auto`, `cuda:N` or `emulator`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,7 +59,8 @@ impl fmt::Display for DeviceSpec {
     }
 }
 
-/// A device: a CUDA card or the emulator. Clones are the same device.
+/// A device: a CUDA card or the emulator. Clones are the same device, and so is a card that is opened twice; an emulated
+/// device is a new one each time.
 #[derive(Clone)]
 pub struct Device(Arc<Inner>);
 
@@ -123,6 +125,19 @@ impl Device {
     }
 
     fn cuda(ordinal: u32) -> Result<Self, BackendError> {
+        /// The cards that are open. A card's primary context is one for the whole process, and a call that waits for it
+        /// breaks any capture under way in it; so all who open the card share one `Keep`, which keeps the two apart.
+        static OPEN: Mutex<BTreeMap<u32, Weak<Inner>>> = Mutex::new(BTreeMap::new());
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(inner) = open.get(&ordinal).and_then(Weak::upgrade) {
+            return Ok(Self(inner));
+        }
+        let device = Self::cuda_anew(ordinal)?;
+        open.insert(ordinal, Arc::downgrade(&device.0));
+        Ok(device)
+    }
+
+    fn cuda_anew(ordinal: u32) -> Result<Self, BackendError> {
         let context = Arc::new(cuda::Context::open(ordinal)?);
         let copies = cuda::Stream::new(&context)?;
         let body = Body::Cuda { context, copies };

@@ -102,10 +102,10 @@ impl<T: Pod> Buffer<T> {
         if let Body::Cuda { context, copies } = &self.device.inner().body {
             let _gate = self.settled("Buffer::poison")?;
             let tail = self.address.addr() + 4 * words;
-            // SAFETY: the buffer's own bytes, 256-byte aligned; the tail has fewer than 4.
+            // SAFETY: the buffer's own bytes, 256-byte aligned; the tail has fewer than 4, and the pattern outlives the call.
             unsafe {
                 context.fill_words(copies, self.address.addr(), POISON, words)?;
-                context.fill(copies, tail, pattern[0], self.bytes() % 4)?;
+                context.upload(copies, tail, pattern.as_ptr().cast(), self.bytes() % 4)?;
             }
             return copies.synchronize();
         }

@@ -114,6 +114,12 @@ fn devices_do_not_mix() {
 }
 
 #[test]
+fn a_card_opened_twice_is_one_device() {
+    let (a, b) = (device(), device());
+    assert_eq!(a == b, !a.caps().is_emulator);
+}
+
+#[test]
 fn a_buffer_may_be_dropped_while_its_device_lives_on_in_others() {
     let device = device();
     let s = device.stream().unwrap();

@@ -63,7 +63,7 @@ impl Code {
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.name(), self.sentence()) {
-            (Some(name), Some(sentence)) => write!(f, "{name} ({}): {sentence}", self.0),
+            (Some(name), Some(sentence)) => write!(f, "{name} ({}): {}", self.0, sentence.trim_end_matches('.')),
             (Some(name), None) => write!(f, "{name} ({})", self.0),
             (None, _) => write!(f, "driver code {}", self.0),
         }
