@@ -1,19 +1,26 @@
 //! `cargo run -p cuda_builder --example build_ptx -- CRATE OUT ARCH..`: PTX of a kernel crate, without a build script.
+//!
+//! `--ir` also writes LLVM's text before and after O3; `--debian-source` takes the core library from Debian's package even
+//! where the compiler has its own, to try that way.
 use std::path::Path;
 use std::process::ExitCode;
 
-use cuda_builder::{CudaBuilder, Module};
+use cuda_builder::{CudaBuilder, Module, SourceRoutes};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let (options, arguments): (Vec<_>, Vec<_>) = arguments.into_iter().partition(|a| a.starts_with("--"));
     let [package, out, archs @ ..] = &arguments[..] else {
         eprintln!(
-            "usage: build_ptx [--ir] CRATE OUT_FOLDER ARCH..   for example: build_ptx gpu target/ptx sm_80 sm_90a"
+            "usage: build_ptx [--ir] [--debian-source] CRATE OUT_FOLDER ARCH..   for example: build_ptx gpu target/ptx sm_80 sm_90a"
         );
         return ExitCode::from(2);
     };
-    let mut builder = CudaBuilder::new(package).emit_llvm_ir(options.iter().any(|o| o == "--ir"));
+    let chosen = |name: &str| options.iter().any(|option| option == name);
+    let mut builder = CudaBuilder::new(package).emit_llvm_ir(chosen("--ir"));
+    if chosen("--debian-source") {
+        builder = builder.source_routes(SourceRoutes { sysroot: false, rustup: false, debian: true });
+    }
     for arch in archs {
         builder = builder.module(arch, Path::new(out).join(format!("{arch}.ptx")));
     }

@@ -9,14 +9,17 @@ use crate::tools;
 /// The suite that carries current compilers; architecture `all`, so it serves any machine.
 const SUITE: &str = "trixie-backports";
 
-/// Where the package has the library, below the folder it was unpacked into.
-pub(crate) fn library(tree: &Path, version: &str) -> PathBuf {
-    tree.join("usr/src").join(format!("rustc-{version}")).join("library")
+/// The library of a fetched tree.
+pub(crate) fn library(tree: &Path) -> PathBuf {
+    tree.join("library")
 }
 
 /// Fetches the package of exactly `version` and unpacks it into `tree`; `state` holds apt's files meanwhile.
 pub(crate) fn fetch(version: &str, tree: &Path, state: &Path) -> Result<(), String> {
     let sources = sources(Path::new("/etc/apt"))?;
+    if state.exists() {
+        std::fs::remove_dir_all(state).map_err(|e| format!("cannot remove {}: {e}", state.display()))?;
+    }
     tools::say(&format!("fetching Debian's rust-src {version} ({SUITE}) into {}", tree.display()));
     for folder in ["lists/partial", "cache/archives/partial", "download"] {
         std::fs::create_dir_all(state.join(folder)).map_err(|e| format!("cannot create {folder}: {e}"))?;
@@ -27,14 +30,15 @@ pub(crate) fn fetch(version: &str, tree: &Path, state: &Path) -> Result<(), Stri
     let wanted = format!("rust-src={version}*");
     tools::run(apt(state, &list).args(["download", &wanted]).current_dir(state.join("download")))?;
     let package = downloaded(&state.join("download"), version)?;
-    // Unpacked beside and renamed, so that an interrupted run leaves no half tree behind.
-    let unpacked = tree.with_extension("partial");
-    std::fs::create_dir_all(&unpacked).map_err(|e| format!("cannot create {}: {e}", unpacked.display()))?;
+    let unpacked = state.join("unpacked");
     tools::run(Command::new("dpkg").arg("-x").arg(&package).arg(&unpacked))?;
-    std::fs::rename(&unpacked, tree).map_err(|e| format!("cannot rename {}: {e}", unpacked.display()))?;
-    if !library(tree, version).join("core/src/lib.rs").is_file() {
-        return Err(format!("the package has no {}", library(tree, version).display()));
+    let inside = unpacked.join("usr/src").join(format!("rustc-{version}")).join("library");
+    if !inside.join("core/src/lib.rs").is_file() {
+        return Err(format!("the package has no {}/core/src/lib.rs", inside.display()));
     }
+    // The compiler's own sources (400 MB) stay behind. Renamed last: an interrupted run leaves no half tree.
+    std::fs::create_dir_all(tree).map_err(|e| format!("cannot create {}: {e}", tree.display()))?;
+    std::fs::rename(&inside, library(tree)).map_err(|e| format!("cannot rename {}: {e}", inside.display()))?;
     std::fs::remove_dir_all(state).map_err(|e| format!("cannot remove {}: {e}", state.display()))
 }
 

@@ -50,8 +50,8 @@ impl LibrarySource {
         }
         let version = tools::rustc_release(package)?;
         let tree = cache.join(format!("rust-src-{version}"));
-        if routes.debian && debian::library(&tree, &version).is_dir() {
-            return Ok(Self::Tree(debian::library(&tree, &version)));
+        if routes.debian && debian::library(&tree).is_dir() {
+            return Ok(Self::Tree(debian::library(&tree)));
         }
         let mut tried = Vec::new();
         if routes.rustup {
@@ -63,7 +63,7 @@ impl LibrarySource {
         }
         if routes.debian {
             match debian::fetch(&version, &tree, &cache.join("apt")) {
-                Ok(()) => return Ok(Self::Tree(debian::library(&tree, &version))),
+                Ok(()) => return Ok(Self::Tree(debian::library(&tree))),
                 Err(why) => tried.push(format!("Debian's package rust-src: {why}")),
             }
         }
