@@ -218,23 +218,13 @@ impl CudaBuilder {
         let mut keep_ir = |stage: &str, text: String| write(&path.with_extension(format!("{stage}.ll")), &text);
         let dump: Option<emit::Dump<'_>> = self.emit_llvm_ir.then_some(&mut keep_ir);
         let emitted = emit::emit(sysroot, &bitcode, request.arch, request.measures, dump)?;
-        write(path, &emitted.ptx)?;
-        let resources = write_report(path, request.arch)?;
+        let resources = report::write_beside(path, &emitted.ptx, request.arch)?;
         Ok((Module { arch: request.arch, ptx: path.to_owned(), kernels: emitted.kernels, resources }, compiled))
     }
 }
 
 fn write(path: &Path, text: &str) -> Result<(), BuildError> {
     std::fs::write(path, text).map_err(|e| BuildError::io("write", path, e))
-}
-
-/// Assembles the PTX when ptxas is there; the report goes to a `.json` file beside it.
-fn write_report(ptx: &Path, arch: Arch) -> Result<Option<Vec<Resources>>, BuildError> {
-    let Some(ptxas) = Ptxas::find() else { return Ok(None) };
-    let resources = ptxas.assemble(ptx, arch.name)?;
-    let json = serde_json::to_string_pretty(&resources).map_err(|e| BuildError::Ptxas(e.to_string()))?;
-    write(&ptx.with_extension("json"), &json)?;
-    Ok(Some(resources))
 }
 
 /// Runs `job` on each item, two at a time; the results in order, or the first error in order.

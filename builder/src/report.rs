@@ -8,6 +8,7 @@ use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
+use crate::arch::Arch;
 use crate::error::BuildError;
 use crate::rules::Ptx;
 use crate::tools;
@@ -31,6 +32,35 @@ pub struct Resources {
     pub barriers: u32,
 }
 
+/// A module's report, as written to a `.json` file beside its PTX.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// Release of the ptxas that the numbers come from.
+    pub ptxas: String,
+    /// One for each kernel, by name.
+    pub kernels: Vec<Resources>,
+}
+
+/// Writes a module's PTX to `path` and, where ptxas is, its report beside it. A report on the very same text stays: an
+/// edit that changes no code costs no assembling.
+pub(crate) fn write_beside(path: &Path, ptx: &str, arch: Arch) -> Result<Option<Vec<Resources>>, BuildError> {
+    let file = path.with_extension("json");
+    if !std::fs::read_to_string(path).is_ok_and(|old| old == ptx) && file.exists() {
+        std::fs::remove_file(&file).map_err(|e| BuildError::io("remove", &file, e))?;
+    }
+    crate::write(path, ptx)?;
+    let Some(ptxas) = Ptxas::find() else { return Ok(None) };
+    let release = ptxas.release()?;
+    let old = std::fs::read_to_string(&file).ok().and_then(|text| serde_json::from_str::<Report>(&text).ok());
+    if let Some(old) = old.filter(|old| old.ptxas == release) {
+        return Ok(Some(old.kernels));
+    }
+    let report = Report { ptxas: release, kernels: ptxas.assemble(path, arch.name)? };
+    let json = serde_json::to_string_pretty(&report).map_err(|e| BuildError::Ptxas(e.to_string()))?;
+    crate::write(&file, &json)?;
+    Ok(Some(report.kernels))
+}
+
 /// The assembler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ptxas {
@@ -51,6 +81,16 @@ impl Ptxas {
     /// Where it is.
     pub fn program(&self) -> &Path {
         &self.program
+    }
+
+    /// Its release, as in `V13.0.88`.
+    ///
+    /// # Errors
+    /// [`BuildError::Ptxas`] when the program does not name one.
+    pub fn release(&self) -> Result<String, BuildError> {
+        let text = tools::text(Command::new(&self.program).arg("--version"))?.unwrap_or_default();
+        let release = text.split_whitespace().find(|w| w.starts_with('V') && w.contains('.')).map(str::to_owned);
+        release.ok_or_else(|| BuildError::Ptxas(format!("{} --version names no release", self.program.display())))
     }
 
     /// Assembles a PTX file for `arch` (throwing the result away) and returns its kernels' resources, by name.
