@@ -9,6 +9,7 @@ pub mod backend;
 #[forbid(unsafe_code)]
 pub mod cli;
 pub mod environment;
+pub mod measure;
 pub mod modules;
 pub mod ops;
 #[forbid(unsafe_code)]

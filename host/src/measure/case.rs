@@ -1,0 +1,105 @@
+//! What a measured case is: arms of one operation on one set of inputs, each checked before it is timed.
+
+use super::floor::Floor;
+use crate::backend::{BackendError, Event, ShapeError, Stream};
+use crate::ops::dispatch::OpError;
+use crate::proof::compare::{self, Failure, Value};
+
+/// A case that is set up on a device. An arm is a variant; every arm has given the base's bits once.
+pub trait Prepared {
+    /// Operation.
+    fn op(&self) -> &'static str;
+    /// Sizes and conditions, as rows and bench names show them.
+    fn case(&self) -> String;
+    /// Tokens of a launch.
+    fn tokens(&self) -> usize;
+    /// Variant names, the base among them where it can run.
+    fn arms(&self) -> &[&'static str];
+    /// What a launch must move and compute.
+    fn floor(&self) -> Floor;
+    /// How a launch is timed: `event`, `graph`, or `wall` on the emulator.
+    fn how(&self) -> &'static str;
+    /// Runs one arm once and returns microseconds a launch.
+    ///
+    /// # Errors
+    /// What the device or the operation said.
+    fn time(&mut self, arm: usize) -> Result<f64, MeasureError>;
+}
+
+/// Why a case gives no figure.
+#[derive(Debug, thiserror::Error)]
+pub enum MeasureError {
+    /// The device.
+    #[error(transparent)]
+    Backend(#[from] BackendError),
+    /// The operation.
+    #[error(transparent)]
+    Op(#[from] OpError),
+    /// A view.
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
+    /// A wrong kernel has no speed.
+    #[error("{op}/{variant}, {case}: {what} differs from the base ({failure}); a wrong kernel has no speed")]
+    Wrong {
+        /// Operation.
+        op: &'static str,
+        /// Variant.
+        variant: &'static str,
+        /// Case.
+        case: String,
+        /// Operand.
+        what: &'static str,
+        /// First difference.
+        failure: Failure,
+    },
+}
+
+/// Runs `work` between two events and returns the microseconds between them.
+///
+/// # Errors
+/// What `work` or the device said.
+pub fn between_events(stream: &Stream, work: impl FnOnce() -> Result<(), MeasureError>) -> Result<f64, MeasureError> {
+    let (start, end) = (Event::new(stream.device())?, Event::new(stream.device())?);
+    stream.record(&start)?;
+    work()?;
+    stream.record(&end)?;
+    end.synchronize()?;
+    Ok(Event::elapsed_us(&start, &end)?)
+}
+
+/// `event`, or `wall` where the emulator runs the launch.
+pub fn event_or_wall(stream: &Stream) -> &'static str {
+    if stream.device().caps().is_emulator { "wall" } else { "event" }
+}
+
+/// Holds `got` of an arm to the bits of the base.
+///
+/// # Errors
+/// [`MeasureError::Wrong`].
+pub fn same_bits<T: Value>(
+    op: &'static str,
+    variant: &'static str,
+    case: &str,
+    what: &'static str,
+    [base, got]: [&[T]; 2],
+) -> Result<(), MeasureError> {
+    compare::bits(base, got).map_err(|failure| MeasureError::Wrong {
+        op,
+        variant,
+        case: case.to_owned(),
+        what,
+        failure,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_arm_gets_no_figure() {
+        let error = same_bits("delta.rec", "lanes", "prompt", "y", [&[1.0f32, 2.0], &[1.0, 2.5]]).expect_err("differs");
+        assert!(error.to_string().starts_with("delta.rec/lanes, prompt: y differs from the base"), "{error}");
+        same_bits("delta.rec", "lanes", "prompt", "y", [&[f32::NAN], &[f32::NAN]]).expect("any NaN is any NaN");
+    }
+}

@@ -1,0 +1,11 @@
+//! Measuring: prepared cases whose arms alternate in one process, medians and ratios, and the floor beside each figure.
+
+pub mod case;
+pub mod commit;
+pub mod copy;
+pub mod floor;
+pub mod out_norm;
+pub mod paired;
+pub mod plan;
+pub mod prompt;
+pub mod window;
