@@ -3,6 +3,7 @@
 //! Results go to stdout, as text or (`--json`) as one JSON object a line; errors, the log and progress bars go to stderr.
 //! Exit codes: 0 done, 1 something failed, 2 the command was not understood.
 
+mod bench;
 mod info;
 mod output;
 mod progress;
@@ -42,6 +43,8 @@ struct Global {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Time the variants of an operation against each other, with the floor beside each figure
+    Bench(bench::Args),
     /// Show version, device and embedded kernels, or which variant of each operation runs and why
     Info(info::Args),
     /// Print the PTX of the embedded kernels, list them, or report their resources
@@ -106,6 +109,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     start_log();
     let outcome = match cli.command {
+        Command::Bench(args) => bench::run(&cli.global, &args),
         Command::Info(args) => info::run(&cli.global, &args),
         Command::Ptx(args) => ptx::run(&cli.global, &args),
     };

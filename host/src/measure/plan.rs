@@ -14,6 +14,12 @@ const ROTATING: usize = 40;
 /// Operations of family `delta`, in the order of the plan.
 pub const DELTA_OPS: [&str; 3] = [DELTA_REC.op, DELTA_COMMIT.op, DELTA_OUT_NORM.op];
 
+/// Names of every variant of family `delta`.
+pub fn delta_variants() -> Vec<&'static str> {
+    let norm = DELTA_OUT_NORM.rows.iter().map(|row| row.name);
+    DELTA_REC.rows.iter().map(|row| row.name).chain(norm).collect()
+}
+
 /// A case that is not set up yet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Planned {
@@ -34,6 +40,15 @@ impl Planned {
             Self::Prompt(_) | Self::Window(..) => DELTA_REC.op,
             Self::Commit(..) => DELTA_COMMIT.op,
             Self::OutNorm(..) => DELTA_OUT_NORM.op,
+        }
+    }
+
+    /// Base variant of the operation.
+    pub fn base(&self) -> &'static str {
+        match self {
+            Self::Prompt(_) | Self::Window(..) => DELTA_REC.base().name,
+            Self::Commit(..) => DELTA_COMMIT.base().name,
+            Self::OutNorm(..) => DELTA_OUT_NORM.base().name,
         }
     }
 

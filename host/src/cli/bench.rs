@@ -1,0 +1,143 @@
+//! `varve bench`: times variants against each other in alternating rounds, with the floor beside each figure.
+
+use serde::Serialize;
+
+use super::progress::bar;
+use super::{CliError, Global};
+use crate::backend::Device;
+use crate::measure::case::{MeasureError, Prepared};
+use crate::measure::copy::copy_bandwidth;
+use crate::measure::paired::{Times, alternate};
+use crate::measure::plan::{self, DELTA_OPS, Planned};
+
+/// Arguments of `varve bench`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Family of operations
+    #[arg(long, default_value = "delta")]
+    family: String,
+    /// Only this operation
+    #[arg(long)]
+    op: Option<String>,
+    /// Only these variants (the base is always an arm)
+    #[arg(long, num_args = 1..)]
+    variant: Vec<String>,
+    /// Only these token counts
+    #[arg(long, num_args = 1..)]
+    tokens: Vec<usize>,
+    /// Rounds that count; three more come before them
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    rounds: u16,
+}
+
+/// The device's copy bandwidth, the first row.
+#[derive(Serialize)]
+struct Copy<'a> {
+    device: &'a str,
+    driver: &'a str,
+    copy_gb_per_s: f64,
+}
+
+/// One arm of one case.
+#[derive(Serialize)]
+struct Row<'a> {
+    op: &'a str,
+    variant: &'a str,
+    case: &'a str,
+    tokens: usize,
+    how: &'a str,
+    us: f64,
+    us_per_token: f64,
+    min_us: f64,
+    max_us: f64,
+    /// Time of the base over this one's: above 1 is faster.
+    ratio: f64,
+    floor_bytes: u64,
+    floor_flops: u64,
+    /// The floor's bytes at the measured copy bandwidth.
+    floor_us: f64,
+    /// The floor's bytes over the time.
+    gb_per_s: f64,
+    device: &'a str,
+    driver: &'a str,
+}
+
+/// Runs the command.
+pub fn run(global: &Global, args: &Args) -> Result<(), CliError> {
+    if args.family != "delta" {
+        return Err(CliError::Usage(format!("unknown family `{}`; known: delta", args.family)));
+    }
+    if let Some(op) = args.op.as_deref().filter(|op| !DELTA_OPS.contains(op)) {
+        return Err(CliError::Usage(format!("unknown operation `{op}`; known: {}", DELTA_OPS.join(", "))));
+    }
+    let known = plan::delta_variants();
+    if let Some(unknown) = args.variant.iter().find(|name| !known.contains(&name.as_str())) {
+        return Err(CliError::Usage(format!("unknown variant `{unknown}`; known: {}", known.join(", "))));
+    }
+    let device = global.open()?;
+    let cases: Vec<_> = plan::delta(&device, &args.tokens)
+        .into_iter()
+        .filter(|case| args.op.as_deref().is_none_or(|op| op == case.op()))
+        .collect();
+    if cases.is_empty() {
+        return Err(CliError::Usage("no case has these token counts".into()));
+    }
+    let out = global.output();
+    let bandwidth = copy_bandwidth(&device).map_err(CliError::failed)?;
+    let (name, driver) = (device.caps().name.clone(), device.caps().driver.clone());
+    let copy = Copy { device: &name, driver: &driver, copy_gb_per_s: bandwidth / 1e9 };
+    out.row(&copy, || format!("{name}, driver {driver}: copies move {:.0} GB/s", bandwidth / 1e9))?;
+    let progress = bar(cases.len(), out.is_json());
+    for planned in cases {
+        let (case, times) = measure(&device, planned, args).map_err(CliError::failed)?;
+        let floor = case.floor();
+        let floor_us = floor.bytes_us(bandwidth);
+        progress.suspend(|| -> Result<(), CliError> {
+            if !out.is_json() {
+                let bytes = floor.bytes as f64 / 1e6;
+                out.line(&format!("{}, {}: at least {bytes:.2} MB = {floor_us:.2} us", case.op(), case.case()))?;
+            }
+            for (variant, t) in case.arms().iter().zip(&times) {
+                let us = t.median();
+                let row = Row {
+                    op: case.op(),
+                    variant,
+                    case: &case.case(),
+                    tokens: case.tokens(),
+                    how: case.how(),
+                    us,
+                    us_per_token: us / case.tokens() as f64,
+                    min_us: t.min(),
+                    max_us: t.max(),
+                    ratio: times[0].median() / us,
+                    floor_bytes: floor.bytes,
+                    floor_flops: floor.flops,
+                    floor_us,
+                    gb_per_s: floor.bytes as f64 / us / 1e3,
+                    device: &name,
+                    driver: &driver,
+                };
+                out.row(&row, || {
+                    format!(
+                        "  {variant:8} {us:10.2} us ({:.4} a token, {}), {:.2}x the base, {:.0} GB/s",
+                        row.us_per_token, row.how, row.ratio, row.gb_per_s
+                    )
+                })?;
+            }
+            Ok(())
+        })?;
+        progress.inc(1);
+    }
+    progress.finish_and_clear();
+    Ok(())
+}
+
+fn measure(device: &Device, case: Planned, args: &Args) -> Result<(Box<dyn Prepared>, Vec<Times>), MeasureError> {
+    let mut wanted = args.variant.clone();
+    if !wanted.is_empty() {
+        wanted.push(case.base().to_owned());
+    }
+    let mut case = case.prepare(device, &wanted)?;
+    let times = alternate(case.arms().len(), 3, args.rounds.into(), |arm| case.time(arm))?;
+    Ok((case, times))
+}
