@@ -3,12 +3,15 @@
 use serde::Serialize;
 
 use super::output::thousands;
-use super::{CliError, Global};
+use super::{CliError, Global, dispatch};
 use crate::backend::{Caps, EMBEDDED, PtxHead, embedded_for, entries};
 
 /// Arguments of `varve info`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    #[command(flatten)]
+    explain: dispatch::Explain,
+}
 
 #[derive(Serialize)]
 struct Module {
@@ -42,7 +45,10 @@ struct Info {
 }
 
 /// Runs the command.
-pub fn run(global: &Global, _args: &Args) -> Result<(), CliError> {
+pub fn run(global: &Global, args: &Args) -> Result<(), CliError> {
+    if args.explain.dispatch {
+        return dispatch::run(global, &args.explain);
+    }
     let device = global.open()?;
     let Caps { name, driver, .. } = device.caps().clone();
     let caps = device.caps();

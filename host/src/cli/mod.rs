@@ -4,6 +4,7 @@
 //! Exit codes: 0 done, 1 something failed, 2 the command was not understood.
 
 mod bench;
+mod dispatch;
 mod info;
 mod output;
 mod progress;
@@ -17,6 +18,7 @@ use clap::{Parser, Subcommand};
 
 use crate::backend::{Device, DeviceSpec};
 use crate::environment::Environment;
+use crate::ops::{self, dispatch::Switches};
 use output::Output;
 
 #[derive(Debug, Parser)]
@@ -39,6 +41,11 @@ struct Global {
     /// Without this flag the environment variable VARVE_DEVICE counts, and without that auto.
     #[arg(long, global = true, value_name = "DEVICE")]
     device: Option<DeviceSpec>,
+    /// Which variants may run: OP=VARIANT (only this one, the base behind it) or OP=-VARIANT (not this one), with commas
+    ///
+    /// Without this flag the environment variable VARVE_VARIANTS counts.
+    #[arg(long, global = true, value_name = "SWITCHES")]
+    variants: Option<Switches>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -82,6 +89,14 @@ impl From<std::io::Error> for CliError {
 impl Global {
     fn output(&self) -> Output {
         Output::new(self.json)
+    }
+
+    /// The dispatch switches of flag or environment; each must name a variant that exists.
+    fn switches(&self) -> Result<Switches, CliError> {
+        let environment = Environment::read().map_err(|error| CliError::Usage(error.to_string()))?;
+        let switches = self.variants.clone().or(environment.variants).unwrap_or_default();
+        ops::check_switches(&switches).map_err(|error| CliError::Usage(error.to_string()))?;
+        Ok(switches)
     }
 
     /// The device that flag or environment name.

@@ -252,7 +252,7 @@ impl<A, P: Copy + 'static> Table<A, P> {
 }
 
 /// Which variants may run: for each operation either one named variant, or all but some.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Switches {
     only: BTreeMap<String, String>,
     off: BTreeMap<String, Vec<String>>,
@@ -273,7 +273,7 @@ impl Switches {
 }
 
 /// A switch that cannot be read.
-#[derive(Debug, thiserror::Error, PartialEq)]
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
     "`{0}` is no dispatch switch; write OP=VARIANT (only this one) or OP=-VARIANT (not this one), several with commas"
 )]
@@ -349,6 +349,14 @@ pub enum OpError {
         got: String,
         /// What it must satisfy.
         rule: &'static str,
+    },
+    /// No operation of that name.
+    #[error("there is no operation `{name}`; known: {known}")]
+    NoOp {
+        /// What was asked for.
+        name: String,
+        /// Operations.
+        known: String,
     },
     /// No variant of that name.
     #[error("{op} has no variant `{name}`; known: {known}")]

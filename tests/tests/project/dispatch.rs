@@ -1,29 +1,12 @@
 //! Dispatch on known cards, none of which has to be there.
 
-use cuda_std::launch::Kernel;
-use varve::backend::{BackendError, Caps, Resources, estimate_blocks_per_sm, known_card};
+use varve::backend::{Caps, known_card};
+use varve::ops::card::Card;
 use varve::ops::delta_commit::DELTA_COMMIT;
 use varve::ops::delta_out_norm::{DELTA_OUT_NORM, OutNormSizes, OutputGate};
 use varve::ops::delta_rec::DELTA_REC;
-use varve::ops::dispatch::{Dispatch, OpError, Reason, Target};
+use varve::ops::dispatch::{Dispatch, OpError, Reason};
 use varve::ops::{DeltaSizes, exactness::Exactness};
-
-/// A card of which only figures are known; kernels take what their budgets allow.
-struct Card(Caps);
-
-impl Target for Card {
-    fn caps(&self) -> &Caps {
-        &self.0
-    }
-
-    fn blocks_per_sm<P: Copy>(&self, kernel: &Kernel<P>, threads: u32, dynamic: u32) -> Result<u32, BackendError> {
-        let entries = varve_gpu::catalog::entries();
-        let entry =
-            entries.iter().find(|e| e.kernel.symbol == kernel.symbol()).expect("every kernel is in the catalog");
-        let resources = Resources { registers: entry.budget.registers, static_shared_bytes: entry.budget.shared_bytes };
-        Ok(estimate_blocks_per_sm(&self.0, resources, threads, dynamic))
-    }
-}
 
 fn card(name: &str) -> Card {
     Card(known_card(name).expect("a known card"))
