@@ -1,0 +1,98 @@
+//! Rules that the text of every kernel keeps. `builder/tests` has their negative controls.
+
+use std::path::Path;
+
+use cuda_builder::rules::{Ptx, Rule};
+use varve::backend::EMBEDDED;
+use varve_gpu::catalog;
+
+use super::each_kernel;
+
+/// The one kernel that must index a table of its own by a run-time value: the index is what it tests.
+const INDEXES_AT_RUN_TIME: &str = "probe_panic_index";
+
+/// Of every kernel: registers only, no approximate instruction and no flushing of subnormals (the emulator could not give
+/// the same bits).
+#[test]
+fn every_kernel_stays_in_registers_and_rounds() {
+    each_kernel(true, |_, code, module| {
+        if code.name != INDEXES_AT_RUN_TIME {
+            Rule::NoLocalMemory.check(code).unwrap_or_else(|broken| panic!("{module}: {broken}"));
+        }
+        for i in &code.instructions {
+            assert!(!i.has("approx") && !i.has("ftz"), "{module}: {}: `{i}`", code.name);
+        }
+    });
+}
+
+/// Of every kernel that serves: every access names its state space (a generic one is slower and could alias shared
+/// memory; only the atomics, which probes use, are generic by design), and everything is inlined.
+#[test]
+fn kernels_that_serve_name_their_memory_and_call_nothing() {
+    each_kernel(false, |_, code, module| {
+        for rule in [Rule::NoGenericAccess, Rule::NoCalls] {
+            rule.check(code).unwrap_or_else(|broken| panic!("{module}: {broken}"));
+        }
+    });
+}
+
+/// A barrier too many was copied into a branch, one too few was merged with another (T01, T02). Barriers stand in the
+/// kernel's own file, outside loops that unroll.
+#[test]
+fn kernels_that_serve_have_the_barriers_of_their_source() {
+    each_kernel(false, |row, code, module| {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(row.kernel.file);
+        let source = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        let lines = source.lines().filter(|line| !line.trim_start().starts_with("//"));
+        let want = lines.map(|line| line.matches("sync_threads()").count() + line.matches("sync_named(").count()).sum();
+        Rule::Barriers(want).check(code).unwrap_or_else(|broken| panic!("{module}: {broken}"));
+    });
+}
+
+/// Where 16-byte accesses carry a kernel's speed: at least so many in its code.
+const WIDE: [(&str, &str, &str, usize); 7] = [
+    ("delta.rec/cols", "ld", "shared", 16),
+    ("delta.rec/keyhead", "ld", "shared", 16),
+    ("delta.rec/lanes", "ld", "shared", 48),
+    ("delta.rec/window", "ld", "shared", 32),
+    ("delta.commit/window", "ld", "shared", 8),
+    ("delta.out_norm/block", "ld", "shared", 1),
+    ("delta.out_norm/warp", "ld", "global", 1),
+];
+
+#[test]
+fn wide_accesses_stay_wide() {
+    let rows = catalog::entries();
+    for (name, ..) in WIDE {
+        assert!(rows.iter().any(|row| row.name == name), "no variant {name}");
+    }
+    each_kernel(false, |row, code, module| {
+        for (_, operation, space, count) in WIDE.iter().filter(|(name, ..)| *name == row.name) {
+            let rule = Rule::Wide(operation, space, *count);
+            rule.check(code).unwrap_or_else(|broken| panic!("{module}: {broken}"));
+        }
+    });
+}
+
+#[test]
+fn launch_bounds_are_the_sources() {
+    each_kernel(true, |row, code, module| {
+        let bounds = row.kernel.bounds;
+        assert_eq!(code.max_threads, Some(bounds.threads), "{module}: {}", code.name);
+        assert_eq!(code.min_blocks.unwrap_or(0), bounds.min_blocks, "{module}: {}", code.name);
+    });
+}
+
+/// PTX 9.0 is what a CUDA 13.0 driver takes; the modules ask for less, so that older ones do too.
+#[test]
+fn modules_hold_the_catalogue_and_nothing_else_for_drivers_of_the_time() {
+    for (module, head) in EMBEDDED.iter().zip([("7.8", "sm_75"), ("7.8", "sm_80"), ("8.0", "sm_90a")]) {
+        let ptx = Ptx::parse(module.ptx);
+        assert_eq!((ptx.version.as_str(), ptx.target.as_str()), head, "{}", module.file);
+        let rows = catalog::entries();
+        for entry in &ptx.entries {
+            let known = rows.iter().any(|row| row.kernel.symbol == entry.name && row.kernel.sm <= module.sm);
+            assert!(known, "{}: {} has no row in gpu/src/catalog.rs", module.file, entry.name);
+        }
+    }
+}
