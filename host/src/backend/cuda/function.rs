@@ -1,6 +1,5 @@
 //! Kernels of the loaded module: look-up, shared memory attributes, occupancy, launch.
 
-use super::super::caps::reserved_shared_bytes;
 use super::super::error::{BackendError, Code, LaunchError, LaunchShape};
 use super::super::history::Enqueued;
 use super::api;
@@ -26,8 +25,6 @@ pub struct Function {
 struct State {
     /// True once the kernel may use the device's opt-in amount.
     opted_in: bool,
-    /// Largest dynamic shared memory that the preferred carve-out was set for.
-    carved_for: Option<u32>,
     /// Blocks per SM by (threads of a block, dynamic shared bytes).
     occupancy: HashMap<(u32, u32), u32>,
 }
@@ -118,21 +115,6 @@ impl Context {
         Ok(())
     }
 
-    /// Asks for as much of the SM's storage as shared memory as the resident blocks use; the rest serves as L1.
-    fn carve_out(&self, f: &Function, state: &mut State, threads: u32, dynamic: u32) -> Result<(), BackendError> {
-        let shared = f.static_shared + dynamic;
-        if shared == 0 || state.carved_for.is_some_and(|done| done >= dynamic) {
-            return Ok(());
-        }
-        let blocks = self.occupancy(f, state, threads, dynamic)?;
-        let wanted = u64::from(blocks) * u64::from(shared + reserved_shared_bytes(self.caps.cc));
-        let percent = (wanted * 100).div_ceil(u64::from(self.caps.shared_per_sm_bytes.max(1))).min(100);
-        let carve_out = CUfunction_attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
-        self.set_attribute(f.raw, carve_out, percent as u32)?; // at most 100
-        state.carved_for = Some(dynamic);
-        Ok(())
-    }
-
     /// Enqueues the kernel on the stream. Limits of grid and block were checked by the caller.
     ///
     /// # Safety
@@ -154,7 +136,6 @@ impl Context {
         let function =
             function.ok_or_else(|| LaunchError::NotInModule { shape, module: self.module_sm, spec: spec() })?;
         let launch = shape.launch;
-        let threads = launch.block.iter().product();
         let shared = u64::from(function.static_shared) + u64::from(launch.dynamic_shared);
         if shared > u64::from(self.caps.shared_optin_bytes) {
             let (what, limit) = ("shared memory of a block", u64::from(self.caps.shared_optin_bytes));
@@ -164,7 +145,6 @@ impl Context {
         {
             let mut state = function.state.lock().unwrap_or_else(PoisonError::into_inner);
             self.opt_in(&function, &mut state, launch.dynamic_shared).map_err(failed)?;
-            self.carve_out(&function, &mut state, threads, launch.dynamic_shared).map_err(failed)?;
         }
         let mut arguments = [params.cast_mut()];
         let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (launch.grid, launch.block);
