@@ -1,6 +1,7 @@
 #!/bin/sh
-# Fetches ptxas, cuobjdump and nvdisasm into <target>/toolchain/ptxas/bin: for resource reports and PTX tests, on machines
-# with or without a GPU. Running kernels needs none of them. Versions: versions.toml. Run again, it does nothing.
+# Fetches ptxas, cuobjdump and nvdisasm into <target>/toolchain/ptxas/bin: for resource reports and PTX tests, on
+# machines with or without a GPU. Running kernels needs none of them. Versions: versions.toml. Run again, it does
+# nothing.
 #
 # Use: toolchain/ptxas.sh [TARGET_FOLDER]      default: $CARGO_TARGET_DIR, else target/ of this repository
 set -eu

@@ -1,7 +1,7 @@
 //! `cargo run -p cuda_builder --example build_ptx -- CRATE OUT ARCH..`: PTX of a kernel crate, without a build script.
 //!
-//! `--ir` also writes LLVM's text before and after O3; `--debian-source` takes the core library from Debian's package even
-//! where the compiler has its own, to try that way.
+//! `--ir` also writes LLVM's text before and after O3; `--debian-source` takes the core library from Debian's package
+//! even where the compiler has its own, to try that way.
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -12,7 +12,7 @@ fn main() -> ExitCode {
     let (options, arguments): (Vec<_>, Vec<_>) = arguments.into_iter().partition(|a| a.starts_with("--"));
     let [package, out, archs @ ..] = &arguments[..] else {
         eprintln!(
-            "usage: build_ptx [--ir] [--debian-source] CRATE OUT_FOLDER ARCH..   for example: build_ptx gpu target/ptx sm_80 sm_90a"
+            "usage: build_ptx [--ir] [--debian-source] CRATE OUT_FOLDER ARCH..\nfor example: build_ptx gpu target/ptx sm_80 sm_90a"
         );
         return ExitCode::from(2);
     };

@@ -1,5 +1,5 @@
-//! Debian's `rust-src` package as a source of Rust's `core` library: fetched with apt, unpacked with dpkg, into a folder
-//! of our own. Neither the machine's package lists nor its installed packages change.
+//! Debian's `rust-src` package as a source of Rust's `core` library: fetched with apt, unpacked with dpkg, into a
+//! folder of our own. Neither the machine's package lists nor its installed packages change.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

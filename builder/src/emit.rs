@@ -12,8 +12,8 @@ use crate::{Measures, pass};
 const OPTIMISE: &CStr = c"default<O3>";
 
 /// After O3, what brings 16-byte accesses back: with rustc's own passes off, loop strength reduction hides alignments
-/// before the vectoriser runs (89 scalar shared loads instead of 16 wide ones in the prototype, LLVM 22.1). A pass named
-/// in text checks that instcombine reaches its fixpoint and ends the process if not, unless told otherwise.
+/// before the vectoriser runs (89 scalar shared loads instead of 16 wide ones in the prototype, LLVM 22.1). A pass
+/// named in text checks that instcombine reaches its fixpoint and ends the process if not, unless told otherwise.
 const WIDEN: &CStr = c"function(infer-address-spaces,sroa,early-cse,instcombine<no-verify-fixpoint>,infer-alignment,\
 separate-const-offset-from-gep,load-store-vectorizer)";
 

@@ -127,7 +127,8 @@ impl CudaBuilder {
         self
     }
 
-    /// The folder for everything that is kept between builds, instead of `cuda-builder` in the workspace's target folder.
+    /// The folder for everything that is kept between builds, instead of `cuda-builder` in the workspace's target
+    /// folder.
     #[must_use]
     pub fn target_dir(mut self, folder: impl AsRef<Path>) -> Self {
         self.target_dir = Some(folder.as_ref().to_owned());

@@ -6,8 +6,8 @@ use super::module::{Callee, Function};
 use super::owned::Builder;
 
 impl Function<'_> {
-    /// Replaces each call of `name`, which takes a generic pointer and returns an integer, by the pointer's address within
-    /// `address_space`.
+    /// Replaces each call of `name`, which takes a generic pointer and returns an integer, by the pointer's address
+    /// within `address_space`.
     pub(crate) fn replace_calls_by_address(&self, name: &str, address_space: c_uint) {
         let (api, context) = (self.module.api(), self.module.context);
         // SAFETY: the context is live.

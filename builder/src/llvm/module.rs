@@ -339,8 +339,8 @@ impl Global<'_> {
         Some(unsafe { std::slice::from_raw_parts(start.cast::<u8>(), len) }.to_vec())
     }
 
-    /// Replaces the variable by one of the same type and name in `address_space`, at least `alignment` bytes aligned and
-    /// without initial value; every use sees it through a cast to the generic address space.
+    /// Replaces the variable by one of the same type and name in `address_space`, at least `alignment` bytes aligned
+    /// and without initial value; every use sees it through a cast to the generic address space.
     pub(crate) fn move_to_address_space(self, address_space: c_uint, alignment: c_uint) {
         let api = self.module.api();
         let (name, declared) = (self.name(), self.is_declaration());

@@ -11,7 +11,8 @@ use crate::error::BuildError;
 
 const SEVERITY_ERROR: c_int = 0;
 
-/// Reports an LLVM error that cannot be returned (an instruction the chosen card lacks, for one), then ends the process.
+/// Reports an LLVM error that cannot be returned (an instruction the chosen card lacks, for one), then ends the
+/// process.
 pub(super) unsafe extern "C" fn fatal(message: *const c_char) {
     // SAFETY: LLVM passes a string that ends in NUL and lives for this call.
     let text = unsafe { CStr::from_ptr(message) }.to_string_lossy();

@@ -14,9 +14,10 @@ const ADDRESS_OF: &str = "__shared_address";
 /// cp.async, ldmatrix and 16-byte loads want it.
 const MIN_ALIGNMENT: u32 = 16;
 
-/// Moves the statics; shared memory cannot be initialised, so an initial value is dropped (`cuda_std` gives none). Where an
-/// instruction wants an address within the space, a cast gives it, which folds with the one that made the pointer
-/// generic; `cvta.to.shared` in assembly would not, and cost 64-bit arithmetic for each address (LLVM 22.1, ptxas 13).
+/// Moves the statics; shared memory cannot be initialised, so an initial value is dropped (`cuda_std` gives none).
+/// Where an instruction wants an address within the space, a cast gives it, which folds with the one that made the
+/// pointer generic; `cvta.to.shared` in assembly would not, and cost 64-bit arithmetic for each address (LLVM 22.1,
+/// ptxas 13).
 pub(crate) fn run(module: &Module<'_>) {
     for function in module.functions() {
         function.replace_calls_by_address(ADDRESS_OF, ADDRESS_SPACE);

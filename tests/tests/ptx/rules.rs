@@ -11,8 +11,8 @@ use super::each_kernel;
 /// The one kernel that must index a table of its own by a run-time value: the index is what it tests.
 const INDEXES_AT_RUN_TIME: &str = "probe_panic_index";
 
-/// Of every kernel: registers only, no approximate instruction and no flushing of subnormals (the emulator could not give
-/// the same bits).
+/// Of every kernel: registers only, no approximate instruction and no flushing of subnormals (the emulator could not
+/// give the same bits).
 #[test]
 fn every_kernel_stays_in_registers_and_rounds() {
     each_kernel(true, |_, code, module| {
