@@ -7,6 +7,7 @@ mod bench;
 mod dispatch;
 mod info;
 mod output;
+mod parity;
 mod progress;
 mod ptx;
 
@@ -50,6 +51,8 @@ struct Global {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Prove every kernel variant against FP64 references and against its base, by its declared promise
+    Parity(parity::Args),
     /// Time the variants of an operation against each other, with the floor beside each figure
     Bench(bench::Args),
     /// Show version, device and embedded kernels, or which variant of each operation runs and why
@@ -91,18 +94,20 @@ impl Global {
         Output::new(self.json)
     }
 
+    fn environment() -> Result<Environment, CliError> {
+        Environment::read().map_err(|error| CliError::Usage(error.to_string()))
+    }
+
     /// The dispatch switches of flag or environment; each must name a variant that exists.
     fn switches(&self) -> Result<Switches, CliError> {
-        let environment = Environment::read().map_err(|error| CliError::Usage(error.to_string()))?;
-        let switches = self.variants.clone().or(environment.variants).unwrap_or_default();
+        let switches = self.variants.clone().or(Self::environment()?.variants).unwrap_or_default();
         ops::check_switches(&switches).map_err(|error| CliError::Usage(error.to_string()))?;
         Ok(switches)
     }
 
     /// The device that flag or environment name.
     fn open(&self) -> Result<Device, CliError> {
-        let environment = Environment::read().map_err(|error| CliError::Usage(error.to_string()))?;
-        environment.open(self.device, DeviceSpec::Auto).map_err(CliError::failed)
+        Self::environment()?.open(self.device, DeviceSpec::Auto).map_err(CliError::failed)
     }
 }
 
@@ -124,6 +129,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     start_log();
     let outcome = match cli.command {
+        Command::Parity(args) => parity::run(&cli.global, &args),
         Command::Bench(args) => bench::run(&cli.global, &args),
         Command::Info(args) => info::run(&cli.global, &args),
         Command::Ptx(args) => ptx::run(&cli.global, &args),

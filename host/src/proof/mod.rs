@@ -3,8 +3,10 @@
 //!
 //! Nothing but `run` knows a device: inputs, references and comparisons are plain arithmetic on slices.
 
+pub mod bounds;
 pub mod case;
 pub mod compare;
 pub mod inputs;
 pub mod random;
 pub mod reference;
+pub mod run;
