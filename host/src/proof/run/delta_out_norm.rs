@@ -137,7 +137,7 @@ pub(super) fn works(scale: Scale) -> Vec<Work> {
     if !small {
         cases.extend([1000, 4099].map(|tokens| (NormShape::dense(heads, tokens), base)));
     }
-    cases.extend([1, 7, 8, 9, 48, 64].map(|heads| (NormShape::dense(heads, 2), base)));
+    cases.extend([1, 7, 8, 9, 48, 64].map(|heads| (NormShape::dense(heads, 4), base)));
     cases.extend([5, 12].map(|heads| (NormShape::gapped(heads, 5), base)));
     cases.extend(NORM_INPUTS[1..].iter().map(|inputs| (NormShape::dense(heads, 9), inputs)));
     let gates = [OutputGate::Sigmoid, OutputGate::Silu];
