@@ -63,12 +63,16 @@ pub(crate) fn run(command: &mut Command) -> Result<(), String> {
 pub(crate) fn target_folder() -> Result<PathBuf, BuildError> {
     let out_dir = std::env::var_os("OUT_DIR").map(PathBuf::from);
     let program = std::env::current_exe().ok();
-    let is_target = |folder: &&Path| folder.join("CACHEDIR.TAG").is_file();
-    let starts = [out_dir, program];
-    let found = starts.iter().flatten().find_map(|start| start.ancestors().find(is_target));
-    found.map(Path::to_owned).ok_or_else(|| {
+    let found = [out_dir, program].iter().flatten().find_map(|start| target_above(start).map(Path::to_owned));
+    found.ok_or_else(|| {
         BuildError::Usage("no target folder above this program: give one with CudaBuilder::target_dir".into())
     })
+}
+
+/// Cargo tags a target folder that it makes itself. In one that was there before, it still locks the profile's folder.
+fn target_above(start: &Path) -> Option<&Path> {
+    let tagged = start.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file());
+    tagged.or_else(|| start.ancestors().find(|folder| folder.join(".cargo-lock").is_file()).and_then(Path::parent))
 }
 
 /// Whether this process is a build script, whose standard output cargo reads.
@@ -84,5 +88,23 @@ pub(crate) fn say(message: &str) {
         println!("cargo::warning=cuda_builder: {message}");
     } else {
         eprintln!("cuda_builder: {message}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_folder_is_found_whoever_made_it() {
+        let root = std::env::temp_dir().join(format!("cuda-builder-target-{}", std::process::id()));
+        let out = root.join("target/debug/build/some/out");
+        std::fs::create_dir_all(&out).expect("a folder of our own");
+        assert_eq!(target_above(&out), None);
+        std::fs::write(root.join("target/debug/.cargo-lock"), "").expect("a file of our own");
+        assert_eq!(target_above(&out), Some(root.join("target").as_path()), "made by somebody else");
+        std::fs::write(root.join("CACHEDIR.TAG"), "").expect("a file of our own");
+        assert_eq!(target_above(&out), Some(root.as_path()), "the tag wins");
+        std::fs::remove_dir_all(&root).expect("our own folder");
     }
 }

@@ -93,7 +93,7 @@ pub struct OutNormArgs<'a> {
 /// Returns the variant's name; all variants give the same bits.
 ///
 /// # Errors
-/// [`OpError::Shape`] or [`OpError::Value`] name the operand; nothing was enqueued then. [`OpError::Launch`] otherwise.
+/// [`OpError::Layout`] or [`OpError::Value`] name the operand; nothing was enqueued then. [`OpError::Launch`] otherwise.
 pub fn out_norm(dispatch: &Dispatch, stream: &Stream, mut args: OutNormArgs<'_>) -> Result<&'static str, OpError> {
     let (sizes, params) = check(&mut args)?;
     if sizes.tokens == 0 {

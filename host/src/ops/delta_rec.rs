@@ -106,7 +106,7 @@ pub struct RecArgs<'a> {
 /// Returns the variant's name. Any split of a call gives the same bits, and so do all variants.
 ///
 /// # Errors
-/// [`OpError::Shape`] or [`OpError::Value`] name the operand; nothing was enqueued then. [`OpError::Launch`] otherwise.
+/// [`OpError::Layout`] or [`OpError::Value`] name the operand; nothing was enqueued then. [`OpError::Launch`] otherwise.
 pub fn recurrence(dispatch: &Dispatch, stream: &Stream, mut args: RecArgs<'_>) -> Result<&'static str, OpError> {
     let (sizes, params) = check(&mut args)?;
     if sizes.tokens == 0 {

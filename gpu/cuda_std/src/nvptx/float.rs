@@ -151,5 +151,7 @@ pub(crate) fn f32x2_to_bf16x2(lo: f32, hi: f32) -> u32 {
 pub(crate) fn f32_to_tf32(x: f32) -> u32 {
     require_sm80::<()>();
     // SAFETY: see `fma`.
-    unsafe { nvvm_f2tf32(x) }
+    let bits = unsafe { nvvm_f2tf32(x) };
+    // The instruction drops the low bits of a NaN too: of 0x7f800001 an H200 makes infinity.
+    if x.is_nan() { 0x7fff_ffff } else { bits }
 }
