@@ -2,6 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod info;
+mod parity;
 mod ptx;
 mod usage;
 

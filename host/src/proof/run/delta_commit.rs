@@ -1,6 +1,7 @@
 //! `delta.commit`: after `n` of a window's tokens are accepted, the state is that of `n` steps of `delta.rec`.
 
-use super::delta_rec::{DATA, Flaw, Loaded, rows};
+use super::delta_rec::DATA;
+use super::loaded::{Flaw, Loaded, rows};
 use super::row::Row;
 use super::{Context, Scale, Work};
 use crate::backend::BackendError;

@@ -2,7 +2,8 @@
 
 use half::f16;
 
-use super::delta_rec::{DATA, Flaw, rows};
+use super::delta_rec::DATA;
+use super::loaded::{Flaw, rows};
 use super::row::Row;
 use super::{Context, Scale, Work};
 use crate::backend::{BackendError, Buffer, Device, Stream};
@@ -65,7 +66,7 @@ impl<'a> Loaded<'a> {
         out_norm_by(variant, &self.stream, args)?;
         let found: Vec<f16> = self.y16.read()?.into_iter().map(f16::from_bits).collect();
         compare::gaps_untouched(&found, shape.tokens, width, shape.y16_stride, self.poison)?;
-        let found = compare::dense_rows(&found, shape.tokens, width, shape.y16_stride);
+        let found = compare::dense_rows(found, shape.tokens, width, shape.y16_stride);
         compare::written(&found, self.poison)?;
         Ok(found)
     }

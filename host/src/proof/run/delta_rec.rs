@@ -1,175 +1,23 @@
 //! `delta.rec`: whole calls against the reference and the base, and what bits must survive: cuts, windows, hand-overs.
 
-use std::ops::Range;
-
-use super::devices::Neighbour;
+use super::loaded::{Flaw, Loaded, Outcome};
 use super::row::Row;
-use super::{Context, Scale, Work};
-use crate::backend::{BackendError, Buffer, Device, Stream, View};
-use crate::ops::delta_rec::{DELTA_REC, RecArgs, StateAfter, recurrence, recurrence_by};
-use crate::ops::dispatch::{Dispatch, OpError, Variant};
-use crate::ops::exactness::Exactness;
-use crate::ops::{DeltaSizes, LogGate};
-use crate::proof::bounds;
+use super::{Context, Scale, Work, judge};
+use crate::ops::DeltaSizes;
+use crate::ops::delta_rec::{DELTA_REC, StateAfter};
+use crate::ops::dispatch::{Dispatch, Variant};
 use crate::proof::case::{RecCase, RecShape};
-use crate::proof::compare::{self, Failure};
 use crate::proof::inputs::{self, BASE, Inputs, REPORTED_FAULTS, STRESS};
-use crate::proof::reference::delta::{self as reference, RecReference};
+use crate::proof::reference::delta as reference;
+use crate::proof::{bounds, compare};
 use varve_gpu::delta::RecParams;
-use varve_gpu::geometry::HEAD_DIM;
 
 /// Seed of the data; schedules have seeds of their own.
 pub(super) const DATA: u64 = 2026;
-/// Rows of NaN behind every input, and of poison behind every output.
-const GUARD_ROWS: usize = 64;
 /// Token counts at which a staging, a window or a chunk ends, or just does not.
 const LENGTHS: [usize; 13] = [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33];
 
 type RecVariant = Variant<DeltaSizes, RecParams>;
-
-/// Why a run has no result.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Flaw {
-    #[error(transparent)]
-    Backend(#[from] BackendError),
-    #[error(transparent)]
-    Op(#[from] OpError),
-    #[error(transparent)]
-    Failure(#[from] Failure),
-}
-
-/// Output and state of a call, without gaps.
-pub(super) struct Outcome {
-    pub y: Vec<f32>,
-    pub state: Vec<f32>,
-}
-
-/// A case on a device.
-pub(super) struct Loaded<'a> {
-    case: &'a RecCase,
-    pub stream: Stream,
-    pub qkv: Buffer<f32>,
-    pub gate: Buffer<f32>,
-    pub beta: Buffer<f32>,
-    pub state: Buffer<f32>,
-    pub y: Buffer<f32>,
-    neighbour: Option<Neighbour>,
-    poison: u32,
-}
-
-/// A row-strided view of tokens `tokens`.
-pub(super) fn rows<'a>(
-    buffer: &'a Buffer<f32>,
-    tokens: &Range<usize>,
-    width: usize,
-    stride: usize,
-) -> Result<View<'a, f32, 2>, BackendError> {
-    Ok(buffer.view_strided(tokens.start * stride, [tokens.len(), width], [stride, 1])?)
-}
-
-impl<'a> Loaded<'a> {
-    pub fn new(device: &Device, case: &'a RecCase) -> Result<Self, BackendError> {
-        let guarded = |data: &[f32], stride: usize| {
-            let mut rows = Vec::with_capacity(data.len() + GUARD_ROWS * stride);
-            rows.extend_from_slice(data);
-            rows.resize(data.len() + GUARD_ROWS * stride, f32::NAN);
-            device.upload(&rows)
-        };
-        let shape = &case.shape;
-        let mut y: Buffer<f32> = device.alloc((shape.tokens + GUARD_ROWS) * shape.y_stride)?;
-        y.poison()?;
-        let poison = y.read_range(0..1)?[0].to_bits();
-        Ok(Self {
-            case,
-            stream: device.stream()?,
-            qkv: guarded(&case.qkv, shape.qkv_stride)?,
-            gate: guarded(&case.gate, shape.gate_stride)?,
-            beta: guarded(&case.beta, shape.beta_stride)?,
-            state: device.upload(&case.state)?,
-            y,
-            neighbour: Neighbour::new(device)?,
-            poison,
-        })
-    }
-
-    /// Sizes and strides of the case.
-    pub fn shape(&self) -> RecShape {
-        self.case.shape
-    }
-
-    /// The state before the call, and an output that nobody has written.
-    pub fn reset(&mut self) -> Result<(), BackendError> {
-        self.state.write(&self.case.state)?;
-        self.y.poison()
-    }
-
-    /// Runs tokens `tokens` by the variant, or by dispatch where there is none; returns the variant's name.
-    pub fn call(
-        &mut self,
-        variant: Option<&str>,
-        tokens: Range<usize>,
-        state_after: StateAfter,
-    ) -> Result<&'static str, Flaw> {
-        let shape = self.case.shape;
-        let (heads, state_strides) = (shape.value_heads, [shape.y_width(), HEAD_DIM, 1]);
-        let (y_offset, y_dims) = (tokens.start * shape.y_stride, [tokens.len(), shape.y_width()]);
-        let args = RecArgs {
-            qkv: rows(&self.qkv, &tokens, shape.qkv_width(), shape.qkv_stride)?,
-            gate: LogGate(rows(&self.gate, &tokens, heads, shape.gate_stride)?),
-            beta: rows(&self.beta, &tokens, heads, shape.beta_stride)?,
-            state: self
-                .state
-                .view_strided_mut(0, [HEAD_DIM, heads, HEAD_DIM], state_strides)
-                .map_err(BackendError::from)?,
-            y: self.y.view_strided_mut(y_offset, y_dims, [shape.y_stride, 1]).map_err(BackendError::from)?,
-            key_heads: shape.key_heads,
-            state_after,
-        };
-        Ok(match variant {
-            Some(variant) => recurrence_by(variant, &self.stream, args)?,
-            None => recurrence(&Dispatch::default(), &self.stream, args)?,
-        })
-    }
-
-    /// What the calls since the reset have left, if they wrote all outputs of `tokens` tokens and nothing else.
-    fn outcome(&self, tokens: usize) -> Result<Outcome, Flaw> {
-        let shape = &self.case.shape;
-        let (state, y) = (self.state.read()?, self.y.read()?);
-        compare::gaps_untouched(&y, tokens, shape.y_width(), shape.y_stride, self.poison)?;
-        let y = compare::dense_rows(&y, tokens, shape.y_width(), shape.y_stride);
-        compare::written(&y, self.poison)?;
-        Ok(Outcome { y, state })
-    }
-
-    /// One call over all tokens from the case's state.
-    fn whole(&mut self, variant: &str, state_after: StateAfter, beside_copies: bool) -> Result<Outcome, Flaw> {
-        self.reset()?;
-        if beside_copies && let Some(neighbour) = &mut self.neighbour {
-            neighbour.start()?;
-        }
-        self.call(Some(variant), 0..self.case.shape.tokens, state_after)?;
-        self.outcome(self.case.shape.tokens)
-    }
-
-    /// The calls that `cuts` make of the case, each by its own variant.
-    fn pieces(&mut self, pieces: &[(&str, Range<usize>)]) -> Result<Outcome, Flaw> {
-        self.reset()?;
-        for (variant, tokens) in pieces {
-            self.call(Some(variant), tokens.clone(), StateAfter::Updated)?;
-        }
-        self.outcome(self.case.shape.tokens)
-    }
-
-    /// The inputs are what they were.
-    fn inputs_untouched(&self) -> Result<(), Flaw> {
-        for (buffer, data) in
-            [(&self.qkv, &self.case.qkv), (&self.gate, &self.case.gate), (&self.beta, &self.case.beta)]
-        {
-            compare::bits(data, &buffer.read_range(0..data.len())?)?;
-        }
-        Ok(())
-    }
-}
 
 fn sizes(shape: &RecShape) -> DeltaSizes {
     DeltaSizes { key_heads: shape.key_heads, value_heads: shape.value_heads, tokens: shape.tokens }
@@ -189,48 +37,6 @@ fn all_fail(context: &Context<'_>, case: &str, variants: &[&'static RecVariant],
         row
     };
     variants.iter().map(failed).collect()
-}
-
-/// Compares with the base: bits, and the difference.
-fn compare_with_base(row: &mut Row, promise: Exactness, base: &Outcome, got: &Outcome) {
-    let promised = !matches!(promise, Exactness::Rounding { .. });
-    row.check_bits("output", promised, compare::bits(&base.y, &got.y));
-    row.check_bits("state", promised, compare::bits(&base.state, &got.state));
-    if row.bit_equal {
-        return row.base_differs_by(0.0);
-    }
-    for (what, base, got) in [("output", &base.y, &got.y), ("state", &base.state, &got.state)] {
-        let base: Vec<f64> = base.iter().map(|&x| f64::from(x)).collect();
-        match compare::distance(&base, got, &compare::peaks(&base, 1)) {
-            Err(failure) => row.fail(what, failure),
-            Ok(distance) => {
-                row.base_differs_by(distance.overall.error);
-                if let Exactness::Rounding { bound, .. } = promise {
-                    row.check(what, distance.overall.within("difference from the base", bound));
-                }
-            }
-        }
-    }
-}
-
-fn compare_with_reference(row: &mut Row, bound: f64, heads: usize, reference: &RecReference, got: &Outcome) {
-    let output = compare::distance(&reference.y, &got.y, &compare::peaks(&reference.y, heads));
-    let state = compare::distance(&reference.state, &got.state, &reference.peak);
-    if let (Ok(output), Ok(state)) = (&output, &state) {
-        row.errors.output = Some(output.overall.error);
-        row.errors.output_by_head = Some(output.by_head.error);
-        row.errors.state = Some(state.overall.error);
-        row.errors.state_by_head = Some(state.by_head.error);
-    }
-    row.check_distance(["output", "output by head"], bound, output);
-    row.check_distance(["state", "state by head"], bound, state);
-    match compare::normed(&reference.y, &got.y, 1e-6) {
-        Err(failure) => row.fail("output after the norm", failure),
-        Ok(worst) => {
-            row.errors.after_norm = Some(worst.error);
-            row.check("", worst.within("output after the norm", bounds::AFTER_NORM));
-        }
-    }
 }
 
 /// One call over the whole case: every variant against reference and base, every seed with the same bits.
@@ -260,8 +66,8 @@ fn whole(context: &Context<'_>, name: &str, shape: RecShape, inputs: &Inputs, bo
                     }
                 };
                 let Some(first) = &first else {
-                    compare_with_reference(&mut row, bound, shape.value_heads, &reference, &got);
-                    compare_with_base(&mut row, variant.exactness, &base, &got);
+                    judge::with_reference(&mut row, bound, shape.value_heads, &reference, &got);
+                    judge::with_base(&mut row, variant.exactness, &base, &got);
                     if let Err(flaw) = loaded[place].inputs_untouched() {
                         row.fail("inputs", flaw);
                     }

@@ -8,6 +8,8 @@ mod delta_commit;
 mod delta_out_norm;
 mod delta_rec;
 mod devices;
+mod judge;
+mod loaded;
 mod row;
 
 use std::cell::RefCell;
