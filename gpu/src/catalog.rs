@@ -29,28 +29,28 @@ pub struct Budget {
 }
 
 const COLS: Budget = Budget {
-    registers: 128,
+    registers: 120,
     shared_bytes: 1_536,
     reason: "32 state and 32 k registers; 4 blocks an SM put 192 blocks on 48 SMs",
 };
 const WINDOW: Budget = Budget {
-    registers: 255,
+    registers: 176,
     shared_bytes: 9_856,
     reason: "64 state and 32 k registers; one warp a block, three an SM, so registers do not limit",
 };
-const COMMIT: Budget = Budget { registers: 255, shared_bytes: 9_856, reason: "as delta.rec/window" };
+const COMMIT: Budget = Budget { registers: 200, shared_bytes: 9_856, reason: "as delta.rec/window" };
 const NORM_BLOCK: Budget =
-    Budget { registers: 40, shared_bytes: 16, reason: "12 blocks of 128 threads an SM: 1,536 of 2,048 threads" };
+    Budget { registers: 24, shared_bytes: 16, reason: "12 blocks of 128 threads an SM: 1,536 of 2,048 threads" };
 const NORM_WARP: Budget =
     Budget { registers: 40, shared_bytes: 0, reason: "6 blocks of 256 threads an SM: 1,536 of 2,048 threads" };
 
 const KEYHEAD: Budget = Budget {
-    registers: 255,
+    registers: 254,
     shared_bytes: 29_184,
     reason: "32 VPK state and 32 k registers; two blocks an SM put 64 blocks on 32 SMs",
 };
 const LANES: Budget = Budget {
-    registers: 255,
+    registers: 240,
     shared_bytes: 34_560,
     reason: "64 state and twice 32 k registers; a block of up to 4 warps has its SM for itself",
 };

@@ -6,7 +6,7 @@
 //! Mapping   block (x: token, y: head); thread c = column c
 //! Order     squares rounded on their own; warp of 32 columns: xor 16, 8, 4, 2, 1; block: ((w0 + w1) + w2) + w3
 //! Barriers  one, by all 128 threads: warp sums are written before it and read after it
-//! Budget    40 registers, 16 B shared, 0 B local (tests/tests/ptx/budgets.rs)
+//! Budget    24 registers, 16 B shared, 0 B local (enforced by tests/tests/ptx/)
 //! Promise   Base
 
 use cuda_std::launch::Bounds;

@@ -6,7 +6,7 @@
 //! Order     the base's butterfly, on other wires: columns 32 w .. 32 w + 31 lie in lanes 8 w .. 8 w + 7, so xor 16, 8, 4
 //!           of columns are xor 4, 2, 1 of lanes, and xor 2, 1 pair values inside a lane; then ((w0 + w1) + w2) + w3
 //! Barriers  none
-//! Budget    40 registers, 0 B shared, 0 B local (tests/tests/ptx/budgets.rs)
+//! Budget    40 registers, 0 B shared, 0 B local (enforced by tests/tests/ptx/)
 //! Promise   Bitwise against `delta.out_norm/block`
 
 use cuda_std::launch::Bounds;

@@ -7,7 +7,7 @@
 //! Barriers  five a token, by all 128 threads: before the staged rows are overwritten, after staging, after the kv
 //!           partials, before the partials are reused, after the output partials; no thread returns early
 //! Pipeline  the q, k element, v, gate and beta of token t + 1 are loaded while token t computes
-//! Budget    128 registers, 1,536 B shared, 0 B local (enforced by tests/tests/ptx/budgets.rs)
+//! Budget    120 registers, 1,536 B shared, 0 B local (enforced by tests/tests/ptx/)
 //! Promise   Base
 
 use cuda_std::launch::Bounds;

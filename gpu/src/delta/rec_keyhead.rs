@@ -10,7 +10,7 @@
 //! Barriers  two a token and one more every 8 tokens, by all 128 threads. kv partials of token i are read before barrier
 //!           2 of i and written again after it; o partials of i are read after barrier 2 of i and written after barrier 1
 //!           of i + 1; the buffer refilled for block b + 1 was last read by block b - 1 before its last barrier 2
-//! Budget    216 registers, 29,184 B shared, 0 B local (tests/tests/ptx/budgets.rs)
+//! Budget    254 registers, 29,184 B shared, 0 B local (enforced by tests/tests/ptx/)
 //! Promise   Bitwise against `delta.rec/cols`
 
 use cuda_std::launch::Bounds;

@@ -4,7 +4,7 @@
 //! Shapes    `CommitParams`; the count is read from device memory, since the launch sits in a captured graph
 //! Mapping   as `delta.rec/window`
 //! Order     as `delta.rec/window`: the state gets the bits of that many decode steps
-//! Budget    200 registers, 9,856 B shared, 0 B local (enforced by tests/tests/ptx/budgets.rs)
+//! Budget    200 registers, 9,856 B shared, 0 B local (enforced by tests/tests/ptx/)
 //! Promise   Base; tested bit for bit against `delta.rec/cols` on the accepted tokens
 
 use cuda_std::launch::Bounds;

@@ -7,7 +7,7 @@
 //! Order     as `cols`; sums cross lanes by shuffles and are added p0, p1, p2, p3
 //! Staging   all tokens at once (`token_slots.rs`), while the state loads
 //! Barriers  none of the block; the warp meets when its copies have landed
-//! Budget    232 registers, 9,856 B shared, 0 B local (enforced by tests/tests/ptx/budgets.rs)
+//! Budget    176 registers, 9,856 B shared, 0 B local (enforced by tests/tests/ptx/)
 //! Promise   Bitwise against `delta.rec/cols`
 
 use cuda_std::launch::Bounds;
