@@ -128,12 +128,13 @@ fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     start_log();
-    let outcome = match cli.command {
+    // Switches that name nothing are refused whether or not the command would have looked at them.
+    let outcome = cli.global.switches().and_then(|_| match cli.command {
         Command::Parity(args) => parity::run(&cli.global, &args),
         Command::Bench(args) => bench::run(&cli.global, &args),
         Command::Info(args) => info::run(&cli.global, &args),
         Command::Ptx(args) => ptx::run(&cli.global, &args),
-    };
+    });
     match outcome {
         Ok(()) | Err(CliError::Closed) => ExitCode::SUCCESS,
         Err(CliError::Reported) => ExitCode::from(1),

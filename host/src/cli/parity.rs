@@ -35,7 +35,13 @@ pub struct Args {
 /// Runs the command.
 pub fn run(global: &Global, args: &Args) -> Result<(), CliError> {
     let Args { family, op, variant, case, .. } = args;
-    let selection = Selection { family: family.clone(), op: op.clone(), variant: variant.clone(), case: case.clone() };
+    let selection = Selection {
+        family: family.clone(),
+        op: op.clone(),
+        variant: variant.clone(),
+        case: case.clone(),
+        switches: global.switches()?,
+    };
     let unknown = |unknown: run::Unknown| CliError::Usage(unknown.to_string());
     selection.operations().map_err(unknown)?; // before a device is opened
     let device = global.open()?;

@@ -1,6 +1,8 @@
 //! The program as its users meet it: the real binary, its output, its exit codes.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod bench;
+mod dispatch;
 mod info;
 mod parity;
 mod ptx;

@@ -1,4 +1,5 @@
-//! The proof library against results from elsewhere: its FP64 reference, before kernels are held to it.
+//! The proof library against results from elsewhere: its FP64 reference, and the kernels themselves.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod kernels;
 mod reference;

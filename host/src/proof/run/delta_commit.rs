@@ -1,7 +1,7 @@
 //! `delta.commit`: after `n` of a window's tokens are accepted, the state is that of `n` steps of `delta.rec`.
 
 use super::delta_rec::DATA;
-use super::loaded::{Flaw, Loaded, rows};
+use super::loaded::{By, Flaw, Loaded, rows};
 use super::row::Row;
 use super::{Context, Scale, Work};
 use crate::backend::BackendError;
@@ -21,7 +21,7 @@ const BASE_NAME: &str = "delta.rec/cols";
 
 impl Loaded<'_> {
     /// Commits the first `accepted` tokens of the case's window; returns the state.
-    fn commit(&mut self, accepted: u32) -> Result<Vec<f32>, Flaw> {
+    fn commit(&mut self, dispatch: &Dispatch, accepted: u32) -> Result<Vec<f32>, Flaw> {
         let shape = self.shape();
         let tokens = 0..shape.tokens;
         let accepted = self.stream.device().upload(&[accepted])?;
@@ -36,22 +36,22 @@ impl Loaded<'_> {
             accepted: accepted.view([1]).map_err(BackendError::from)?,
             key_heads: shape.key_heads,
         };
-        commit(&Dispatch::default(), &self.stream, args)?;
+        commit(dispatch, &self.stream, args)?;
         Ok(self.state.read()?)
     }
 
     /// A window of drafts: looked at first, then committed. The outputs of the look are not compared here.
-    fn verify_and_commit(&mut self, accepted: u32) -> Result<Vec<f32>, Flaw> {
+    fn verify_and_commit(&mut self, dispatch: &Dispatch, accepted: u32) -> Result<Vec<f32>, Flaw> {
         self.reset()?;
-        self.call(None, 0..self.shape().tokens, StateAfter::Kept)?;
-        self.commit(accepted)
+        self.call(By::Choice(dispatch), 0..self.shape().tokens, StateAfter::Kept)?;
+        self.commit(dispatch, accepted)
     }
 
     /// The state after `tokens` tokens by the base of `delta.rec`.
     fn stepped(&mut self, tokens: usize) -> Result<Vec<f32>, Flaw> {
         self.reset()?;
         if tokens > 0 {
-            self.call(Some(DELTA_REC.base().name), 0..tokens, StateAfter::Updated)?;
+            self.call(By::Variant(DELTA_REC.base().name), 0..tokens, StateAfter::Updated)?;
         }
         Ok(self.state.read()?)
     }
@@ -69,7 +69,7 @@ fn accept(context: &Context<'_>, name: &str, shape: RecShape, accepted: u32) -> 
         let base = loaded[0].stepped(taken)?;
         for seed in 0..context.devices.seeds() {
             let place = seed % loaded.len();
-            let state = loaded[place].verify_and_commit(accepted)?;
+            let state = loaded[place].verify_and_commit(&context.dispatch, accepted)?;
             row.check_bits(&format!("run {seed}, state"), true, compare::bits(&base, &state));
             if seed == 0 {
                 let distance = compare::distance(&reference.state, &state, &reference.peak);

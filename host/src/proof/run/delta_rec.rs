@@ -1,11 +1,11 @@
 //! `delta.rec`: whole calls against the reference and the base, and what bits must survive: cuts, windows, hand-overs.
 
-use super::loaded::{Flaw, Loaded, Outcome};
+use super::loaded::{By, Flaw, Loaded, Outcome};
 use super::row::Row;
 use super::{Context, Scale, Work, judge};
 use crate::ops::DeltaSizes;
 use crate::ops::delta_rec::{DELTA_REC, StateAfter};
-use crate::ops::dispatch::{Dispatch, Variant};
+use crate::ops::dispatch::Variant;
 use crate::proof::case::{RecCase, RecShape};
 use crate::proof::inputs::{self, BASE, Inputs, REPORTED_FAULTS, STRESS};
 use crate::proof::reference::delta as reference;
@@ -185,7 +185,7 @@ fn padding(context: &Context<'_>, name: &str, heads: (usize, usize)) -> Vec<Row>
     let base = |loaded: &mut Loaded<'_>| {
         let y = loaded.whole(DELTA_REC.base().name, StateAfter::Updated, false)?.y;
         loaded.reset()?;
-        loaded.call(Some(DELTA_REC.base().name), 0..real, StateAfter::Updated)?;
+        loaded.call(By::Variant(DELTA_REC.base().name), 0..real, StateAfter::Updated)?;
         Ok(Outcome { y, state: loaded.state.read()? })
     };
     bits_only(context, name, &case, &variants, base, |loaded, variant| {
@@ -195,7 +195,7 @@ fn padding(context: &Context<'_>, name: &str, heads: (usize, usize)) -> Vec<Row>
 
 /// What dispatch chooses has the base's bits too.
 fn chosen(context: &Context<'_>, name: &str, shape: RecShape) -> Vec<Row> {
-    let Ok(choice) = DELTA_REC.select(&Dispatch::default(), context.device(), &sizes(&shape)) else {
+    let Ok(choice) = DELTA_REC.select(&context.dispatch, context.device(), &sizes(&shape)) else {
         return Vec::new();
     };
     let variants: Vec<_> =
@@ -204,7 +204,7 @@ fn chosen(context: &Context<'_>, name: &str, shape: RecShape) -> Vec<Row> {
     let base = |loaded: &mut Loaded<'_>| loaded.whole(DELTA_REC.base().name, StateAfter::Updated, false);
     bits_only(context, name, &case, &variants, base, |loaded, _| {
         loaded.reset()?;
-        let variant = loaded.call(None, 0..shape.tokens, StateAfter::Updated)?;
+        let variant = loaded.call(By::Choice(&context.dispatch), 0..shape.tokens, StateAfter::Updated)?;
         Ok(vec![(variant.to_owned(), loaded.outcome(shape.tokens)?)])
     })
 }

@@ -25,6 +25,15 @@ pub(super) enum Flaw {
     Failure(#[from] Failure),
 }
 
+/// Who says which variant runs.
+#[derive(Clone, Copy)]
+pub(super) enum By<'a> {
+    /// The caller.
+    Variant(&'a str),
+    /// The operation's table.
+    Choice(&'a Dispatch),
+}
+
 /// Output and state of a call, without gaps.
 pub(super) struct Outcome {
     pub y: Vec<f32>,
@@ -90,13 +99,8 @@ impl<'a> Loaded<'a> {
         self.y.poison()
     }
 
-    /// Runs tokens `tokens` by the variant, or by dispatch where there is none; returns the variant's name.
-    pub fn call(
-        &mut self,
-        variant: Option<&str>,
-        tokens: Range<usize>,
-        state_after: StateAfter,
-    ) -> Result<&'static str, Flaw> {
+    /// Runs tokens `tokens`; returns the variant's name.
+    pub fn call(&mut self, by: By<'_>, tokens: Range<usize>, state_after: StateAfter) -> Result<&'static str, Flaw> {
         let shape = self.case.shape;
         let (heads, state_strides) = (shape.value_heads, [shape.y_width(), HEAD_DIM, 1]);
         let (y_offset, y_dims) = (tokens.start * shape.y_stride, [tokens.len(), shape.y_width()]);
@@ -112,9 +116,9 @@ impl<'a> Loaded<'a> {
             key_heads: shape.key_heads,
             state_after,
         };
-        Ok(match variant {
-            Some(variant) => recurrence_by(variant, &self.stream, args)?,
-            None => recurrence(&Dispatch::default(), &self.stream, args)?,
+        Ok(match by {
+            By::Variant(variant) => recurrence_by(variant, &self.stream, args)?,
+            By::Choice(dispatch) => recurrence(dispatch, &self.stream, args)?,
         })
     }
 
@@ -134,7 +138,7 @@ impl<'a> Loaded<'a> {
         if beside_copies && let Some(neighbour) = &mut self.neighbour {
             neighbour.start()?;
         }
-        self.call(Some(variant), 0..self.case.shape.tokens, state_after)?;
+        self.call(By::Variant(variant), 0..self.case.shape.tokens, state_after)?;
         self.outcome(self.case.shape.tokens)
     }
 
@@ -142,7 +146,7 @@ impl<'a> Loaded<'a> {
     pub fn pieces(&mut self, pieces: &[(&str, Range<usize>)]) -> Result<Outcome, Flaw> {
         self.reset()?;
         for (variant, tokens) in pieces {
-            self.call(Some(variant), tokens.clone(), StateAfter::Updated)?;
+            self.call(By::Variant(variant), tokens.clone(), StateAfter::Updated)?;
         }
         self.outcome(self.case.shape.tokens)
     }

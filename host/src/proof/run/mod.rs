@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use crate::backend::Device;
-use crate::ops::dispatch::{Reason, Table, Variant};
+use crate::ops::dispatch::{Dispatch, Reason, Switches, Table, Variant};
 
 pub use devices::Devices;
 pub use row::{Errors, Row};
@@ -81,6 +81,8 @@ pub struct Selection {
     pub variant: Option<String>,
     /// Part of a case's name.
     pub case: Option<String>,
+    /// What dispatch may choose where a case leaves the choice to it.
+    pub switches: Switches,
 }
 
 /// A selection that selects nothing.
@@ -139,6 +141,7 @@ impl Work {
 struct Context<'a> {
     devices: &'a Devices,
     variant: Option<&'a str>,
+    dispatch: Dispatch,
     skipped: RefCell<BTreeSet<Skipped>>,
 }
 
@@ -224,7 +227,12 @@ pub fn run(
         return Err(Unknown { kind: "case with", name: selection.case.clone().unwrap_or_default(), known });
     }
     on(Event::Planned(works.len()));
-    let context = Context { devices, variant: selection.variant.as_deref(), skipped: RefCell::default() };
+    let context = Context {
+        devices,
+        variant: selection.variant.as_deref(),
+        dispatch: Dispatch::new(selection.switches.clone()),
+        skipped: RefCell::default(),
+    };
     let mut summary = Summary::default();
     for (op, work) in works {
         on(Event::Case { op, case: work.case.clone() });
@@ -244,7 +252,8 @@ mod tests {
 
     fn selected(family: &str, op: &str, variant: &str) -> Result<Vec<&'static str>, String> {
         let field = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        let selection = Selection { family: field(family), op: field(op), variant: field(variant), case: None };
+        let selection =
+            Selection { family: field(family), op: field(op), variant: field(variant), ..Selection::default() };
         let operations = selection.operations().map_err(|error| error.to_string())?;
         Ok(operations.iter().map(|operation| operation.op).collect())
     }

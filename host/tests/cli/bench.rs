@@ -1,0 +1,26 @@
+use crate::varve;
+
+#[test]
+fn a_row_has_time_ratio_and_floor() {
+    let args = ["bench", "--device", "emulator", "--json", "--op", "delta.rec", "--variant", "window", "--tokens", "1"];
+    let ran = varve(&[&args[..], &["--rounds", "1"]].concat());
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{}", ran.stdout);
+    let rows = ran.rows();
+    assert!(rows[0]["copy_gb_per_s"].as_f64().unwrap() > 0.0, "{}", rows[0]);
+    assert!(rows.len() >= 3, "the base is an arm too: {rows:?}");
+    for row in &rows[1..] {
+        assert_eq!((&row["op"], &row["tokens"], &row["how"]), (&"delta.rec".into(), &1.into(), &"wall".into()));
+        assert!(["window", "cols"].contains(&row["variant"].as_str().unwrap()), "{row}");
+        for number in ["us", "us_per_token", "ratio", "floor_bytes", "floor_flops", "floor_us"] {
+            assert!(row[number].as_f64().unwrap() > 0.0, "{number} in {row}");
+        }
+    }
+}
+
+#[test]
+fn unknown_names_are_refused_with_the_list() {
+    varve(&["bench", "--family", "gamma"]).refused_naming(&["`gamma`", "delta"]);
+    varve(&["bench", "--op", "delta.wreck"]).refused_naming(&["`delta.wreck`", "delta.rec"]);
+    varve(&["bench", "--variant", "nothing"]).refused_naming(&["`nothing`", "cols"]);
+    varve(&["bench", "--rounds", "0"]).refused_naming(&["--rounds"]);
+}
