@@ -8,6 +8,7 @@ mod parity;
 mod ptx;
 mod usage;
 
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
@@ -19,14 +20,18 @@ struct Ran {
     stderr: String,
 }
 
-/// Runs the program without any of its environment variables.
+/// Runs the program without any of its environment variables, or cargo's that name the target folder.
 fn varve(args: &[&str]) -> Ran {
     varve_with(args, &[])
 }
 
 fn varve_with(args: &[&str], variables: &[(&str, &str)]) -> Ran {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_varve"));
-    for name in ["VARVE_DEVICE", "VARVE_EMU_SEED", "VARVE_PTXAS", "VARVE_VARIANTS"] {
+    run(env!("CARGO_BIN_EXE_varve").as_ref(), args, variables)
+}
+
+fn run(program: &Path, args: &[&str], variables: &[(&str, &str)]) -> Ran {
+    let mut command = Command::new(program);
+    for name in ["OUT_DIR", "VARVE_DEVICE", "VARVE_EMU_SEED", "VARVE_PTXAS", "VARVE_VARIANTS"] {
         command.env_remove(name);
     }
     let output = command.args(args).envs(variables.iter().copied()).output().unwrap();

@@ -1,4 +1,4 @@
-use crate::{varve, varve_with};
+use crate::{run, varve, varve_with};
 
 #[test]
 fn a_module_and_its_kernels_are_printed() {
@@ -74,7 +74,13 @@ fn a_report_has_a_row_a_kernel_and_counts_failures() {
 
 #[test]
 fn without_ptxas_the_message_says_how_to_fetch_it() {
-    let ran = varve_with(&["ptx", "--report"], &[("PATH", ""), ("CARGO_TARGET_DIR", "/nonexistent")]);
+    // A copy outside the target folder, where `toolchain/ptxas.sh` may have put one.
+    let folder = std::env::temp_dir().join(format!("varve-without-ptxas-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let program = folder.join("varve");
+    std::fs::copy(env!("CARGO_BIN_EXE_varve"), &program).unwrap();
+    let ran = run(&program, &["ptx", "--report"], &[("PATH", "")]);
+    std::fs::remove_dir_all(&folder).unwrap();
     assert_eq!(ran.code, Some(1), "{}", ran.stdout);
     assert!(ran.stderr.contains("toolchain/ptxas.sh") && ran.stderr.contains("VARVE_PTXAS"), "{}", ran.stderr);
 }
