@@ -134,14 +134,14 @@ mod tests {
 
     #[test]
     fn the_machines_own_mirror_and_key_are_kept_and_the_suite_replaced() {
-        let text = "Types: deb\nURIs: http://mirror.example/debian\nSuites: bookworm bookworm-updates\n\
-                    Components: main\nSigned-By: /k.gpg\n\nTypes: deb\nURIs: http://mirror.example/debian-security\n\
+        let text = "Types: deb\nURIs: mirror://one.example/debian\nSuites: bookworm bookworm-updates\n\
+                    Components: main\nSigned-By: /k.gpg\n\nTypes: deb\nURIs: mirror://one.example/debian-security\n\
                     Suites: bookworm-security\nComponents: main\n";
-        let want = "Types: deb\nURIs: http://mirror.example/debian\nSuites: trixie-backports\nComponents: main\n\
+        let want = "Types: deb\nURIs: mirror://one.example/debian\nSuites: trixie-backports\nComponents: main\n\
                     Signed-By: /k.gpg\n";
         assert_eq!(from_paragraphs(text), [want]);
-        let line = "# deb http://old.example/debian x main\ndeb [arch=amd64 signed-by=/k.gpg] \
-                    http://mirror.example/debian bookworm main\ndeb http://other.example/apt stable main";
+        let line = "# deb mirror://old.example/debian x main\ndeb [arch=amd64 signed-by=/k.gpg] \
+                    mirror://one.example/debian bookworm main\ndeb mirror://other.example/apt stable main";
         assert_eq!(from_lines(line), [want]);
     }
 }
