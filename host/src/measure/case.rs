@@ -5,7 +5,8 @@ use crate::backend::{BackendError, Event, ShapeError, Stream};
 use crate::ops::dispatch::OpError;
 use crate::proof::compare::{self, Failure, Value};
 
-/// A case that is set up on a device. An arm is a variant; every arm has given the base's bits once.
+/// A case that is set up on a device. An arm is a variant; every arm has given the base's bits once (a commit: the
+/// recurrence's state).
 pub trait Prepared {
     /// Operation.
     fn op(&self) -> &'static str;

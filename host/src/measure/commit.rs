@@ -1,11 +1,12 @@
 //! `delta.commit`: a captured graph of many launches on rotating states.
 
-use super::case::{MeasureError, Prepared, between_events};
+use super::case::{MeasureError, Prepared, between_events, same_bits};
 use super::floor::Floor;
 use super::prompt::Operands;
-use super::window::{graph_or_wall, launches};
-use crate::backend::{Device, Graph, Stream};
+use super::window::{graph_or_wall, launches, rotation};
+use crate::backend::{Buffer, Device, Graph, Stream};
 use crate::ops::delta_commit::{CommitArgs, DELTA_COMMIT, commit};
+use crate::ops::delta_rec::{DELTA_REC, StateAfter};
 use crate::ops::dispatch::Dispatch;
 use crate::ops::{DeltaSizes, LogGate};
 
@@ -20,37 +21,51 @@ pub struct Commit {
 }
 
 impl Commit {
-    /// Sets the case up and captures its graph over `states` states in turn.
+    /// Sets the case up, holds it to the base recurrence's state, and captures its graph over `states` states in turn.
     ///
     /// # Errors
-    /// The device's.
+    /// The device's, or a state that is not the recurrence's.
     pub fn new(device: &Device, sizes: DeltaSizes, states: usize) -> Result<Self, MeasureError> {
-        let (stream, operands) = (device.stream()?, Operands::new(device, sizes)?);
-        let DeltaSizes { key_heads, value_heads, tokens } = sizes;
-        let accepted = device.upload(&[u32::try_from(tokens).unwrap_or(u32::MAX)])?;
-        let mut copies = Vec::with_capacity(states);
-        for _ in 0..states {
-            let mut copy = device.alloc(operands.start.len())?;
-            copy.copy_from(&operands.start)?;
-            copies.push(copy);
-        }
-        let (dispatch, launches) = (Dispatch::default(), launches(device));
+        let (stream, mut operands) = (device.stream()?, Operands::new(device, sizes)?);
+        let accepted = device.upload(&[u32::try_from(sizes.tokens).unwrap_or(u32::MAX)])?;
+        let (mut replayed, mut stepped) = (operands.state(device)?, operands.state(device)?);
+        launch(&stream, &operands, &accepted, &mut replayed)?;
+        operands.launch(&stream, DELTA_REC.base().name, &mut stepped, StateAfter::Updated)?;
+        stream.synchronize()?;
+        let (arm, case) = (DELTA_COMMIT.base().name, name(&sizes, states));
+        same_bits(DELTA_COMMIT.op, arm, &case, "state", [&stepped.read()?, &replayed.read()?])?;
+
+        let mut copies = (0..states).map(|_| operands.state(device)).collect::<Result<Vec<_>, _>>()?;
+        let launches = launches(device);
         let graph = stream.capture(|stream| {
-            for i in 0..launches {
-                let args = CommitArgs {
-                    qkv: operands.qkv.view([tokens, sizes.qkv_width()])?,
-                    gate: LogGate(operands.gate.view([tokens, value_heads])?),
-                    beta: operands.beta.view([tokens, value_heads])?,
-                    state: copies[i % states].view_mut([128, value_heads, 128])?,
-                    accepted: accepted.view([1])?,
-                    key_heads,
-                };
-                commit(&dispatch, stream, args)?;
-            }
-            Ok::<(), MeasureError>(())
+            (0..launches).try_for_each(|i| launch(stream, &operands, &accepted, &mut copies[i % states]))
         })?;
-        Ok(Self { stream, sizes, states, arms: vec![DELTA_COMMIT.base().name], graph, launches })
+        Ok(Self { stream, sizes, states, arms: vec![arm], graph, launches })
     }
+}
+
+fn name(sizes: &DeltaSizes, states: usize) -> String {
+    let DeltaSizes { key_heads, value_heads, tokens } = sizes;
+    format!("commit {key_heads}x{value_heads}x{tokens}, {}", rotation(states))
+}
+
+fn launch(
+    stream: &Stream,
+    operands: &Operands,
+    accepted: &Buffer<u32>,
+    state: &mut Buffer<f32>,
+) -> Result<(), MeasureError> {
+    let DeltaSizes { key_heads, value_heads, tokens } = operands.sizes;
+    let args = CommitArgs {
+        qkv: operands.qkv.view([tokens, operands.sizes.qkv_width()])?,
+        gate: LogGate(operands.gate.view([tokens, value_heads])?),
+        beta: operands.beta.view([tokens, value_heads])?,
+        state: state.view_mut([128, value_heads, 128])?,
+        accepted: accepted.view([1])?,
+        key_heads,
+    };
+    commit(&Dispatch::default(), stream, args)?;
+    Ok(())
 }
 
 impl Prepared for Commit {
@@ -59,9 +74,7 @@ impl Prepared for Commit {
     }
 
     fn case(&self) -> String {
-        let DeltaSizes { key_heads, value_heads, tokens } = self.sizes;
-        let where_ = if self.states == 1 { "one state" } else { "rotating states" };
-        format!("commit {key_heads}x{value_heads}x{tokens}, {where_}")
+        name(&self.sizes, self.states)
     }
 
     fn tokens(&self) -> usize {

@@ -55,12 +55,18 @@ impl Operands {
         Ok(())
     }
 
+    /// A copy of the state before the call.
+    pub fn state(&self, device: &Device) -> Result<Buffer<f32>, MeasureError> {
+        let mut state = device.alloc(self.start.len())?;
+        state.copy_from(&self.start)?;
+        Ok(state)
+    }
+
     /// Runs `arms` once each on poisoned outputs and holds their bits to the first one's.
     pub fn check(&mut self, stream: &Stream, case: &str, arms: &[&'static str]) -> Result<(), MeasureError> {
         let mut base: Option<(Vec<f32>, Vec<f32>)> = None;
         for &variant in arms {
-            let mut state = stream.device().alloc(self.start.len())?;
-            state.copy_from(&self.start)?;
+            let mut state = self.state(stream.device())?;
             self.y.poison()?;
             self.launch(stream, variant, &mut state, StateAfter::Updated)?;
             stream.synchronize()?;

@@ -17,6 +17,11 @@ pub(super) fn graph_or_wall(stream: &Stream) -> &'static str {
     if stream.device().caps().is_emulator { "wall" } else { "graph" }
 }
 
+/// How many states a case goes through, in words.
+pub(super) fn rotation(states: usize) -> &'static str {
+    if states == 1 { "one state" } else { "rotating states" }
+}
+
 /// A window of 1 to 8 tokens on one state, or on `states` states in turn.
 pub struct Window {
     stream: Stream,
@@ -52,12 +57,7 @@ impl Window {
             state_after,
         };
         operands.check(&case.stream, &case.case(), &case.arms)?;
-        let mut copies = Vec::with_capacity(states);
-        for _ in 0..states {
-            let mut copy = device.alloc(operands.start.len())?;
-            copy.copy_from(&operands.start)?;
-            copies.push(copy);
-        }
+        let mut copies = (0..states).map(|_| operands.state(device)).collect::<Result<Vec<_>, _>>()?;
         for &variant in &case.arms {
             let graph = case.stream.capture(|stream| {
                 for i in 0..case.launches {
@@ -79,7 +79,7 @@ impl Prepared for Window {
     fn case(&self) -> String {
         let DeltaSizes { key_heads, value_heads, tokens } = self.sizes;
         let written = if self.state_after == StateAfter::Kept { "kept" } else { "written" };
-        let where_ = if self.states == 1 { "one state" } else { "rotating states" };
+        let where_ = rotation(self.states);
         format!("window {key_heads}x{value_heads}x{tokens}, {where_}, {written}")
     }
 
