@@ -24,6 +24,7 @@ pub(crate) mod shared;
 pub(crate) mod thread;
 pub(crate) mod warp;
 
+mod accessors;
 mod arena;
 mod block;
 mod context;
