@@ -1,5 +1,7 @@
 //! `varve bench`: times variants against each other in alternating rounds, with the floor beside each figure.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use super::progress::bar;
@@ -8,7 +10,8 @@ use crate::backend::Device;
 use crate::measure::case::{MeasureError, Prepared};
 use crate::measure::copy::copy_bandwidth;
 use crate::measure::paired::{Times, alternate};
-use crate::measure::plan::{self, DELTA_OPS, Planned};
+use crate::measure::plan::{self, Planned};
+use crate::ops;
 
 /// Arguments of `varve bench`.
 #[derive(Debug, clap::Args)]
@@ -67,12 +70,15 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CliError> {
     if args.family != "delta" {
         return Err(CliError::Usage(format!("unknown family `{}`; known: delta", args.family)));
     }
-    if let Some(op) = args.op.as_deref().filter(|op| !DELTA_OPS.contains(op)) {
-        return Err(CliError::Usage(format!("unknown operation `{op}`; known: {}", DELTA_OPS.join(", "))));
+    let all = ops::list();
+    if let Some(op) = args.op.as_deref().filter(|op| !all.iter().any(|(known, _)| known == op)) {
+        let known = all.map(|(op, _)| op).join(", ");
+        return Err(CliError::Usage(format!("unknown operation `{op}`; known: {known}")));
     }
-    let known = plan::delta_variants();
-    if let Some(unknown) = args.variant.iter().find(|name| !known.contains(&name.as_str())) {
-        return Err(CliError::Usage(format!("unknown variant `{unknown}`; known: {}", known.join(", "))));
+    let known: BTreeSet<_> = all.iter().flat_map(|(_, variants)| variants.iter().copied()).collect();
+    if let Some(unknown) = args.variant.iter().find(|name| !known.contains(name.as_str())) {
+        let known = known.into_iter().collect::<Vec<_>>().join(", ");
+        return Err(CliError::Usage(format!("unknown variant `{unknown}`; known: {known}")));
     }
     let device = global.open()?;
     let cases: Vec<_> = plan::delta(&device, &args.tokens)

@@ -11,15 +11,6 @@ use crate::ops::delta_rec::{DELTA_REC, StateAfter};
 /// Copies of the state that the L2 of no card holds: 40 times 3.1 MB.
 const ROTATING: usize = 40;
 
-/// Operations of family `delta`, in the order of the plan.
-pub const DELTA_OPS: [&str; 3] = [DELTA_REC.op, DELTA_COMMIT.op, DELTA_OUT_NORM.op];
-
-/// Names of every variant of family `delta`.
-pub fn delta_variants() -> Vec<&'static str> {
-    let norm = DELTA_OUT_NORM.rows.iter().map(|row| row.name);
-    DELTA_REC.rows.iter().map(|row| row.name).chain(norm).collect()
-}
-
 /// A case that is not set up yet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Planned {

@@ -159,6 +159,11 @@ impl<A, P: Copy + 'static> Table<A, P> {
         &self.rows[self.rows.len() - 1]
     }
 
+    /// The operation's name and its variants', most wanted first.
+    pub fn listed(&self) -> (&'static str, Vec<&'static str>) {
+        (self.op, self.rows.iter().map(|row| row.name).collect())
+    }
+
     /// The row of that name.
     ///
     /// # Errors
@@ -167,7 +172,7 @@ impl<A, P: Copy + 'static> Table<A, P> {
         self.rows.iter().find(|row| row.name == name).ok_or_else(|| OpError::NoVariant {
             op: self.op,
             name: name.to_owned(),
-            known: self.rows.iter().map(|row| row.name).collect::<Vec<_>>().join(", "),
+            known: self.listed().1.join(", "),
         })
     }
 

@@ -10,23 +10,29 @@ pub mod exactness;
 
 pub use delta_sizes::{DeltaSizes, LogGate};
 
+/// An operation by name, with its variants, most wanted first.
+pub type Listed = (&'static str, Vec<&'static str>);
+
+/// Every operation.
+#[must_use]
+pub fn list() -> [Listed; 3] {
+    [delta_rec::DELTA_REC.listed(), delta_commit::DELTA_COMMIT.listed(), delta_out_norm::DELTA_OUT_NORM.listed()]
+}
+
 /// Checks that every operation and variant that the switches name exists.
 ///
 /// # Errors
 /// [`dispatch::OpError::NoVariant`] lists the operation's variants, [`dispatch::OpError::NoOp`] the operations.
 pub fn check_switches(switches: &dispatch::Switches) -> Result<(), dispatch::OpError> {
-    for (op, variant) in switches.named() {
-        let found = match op {
-            _ if op == delta_rec::DELTA_REC.op => delta_rec::DELTA_REC.row(variant).map(|_| ()),
-            _ if op == delta_commit::DELTA_COMMIT.op => delta_commit::DELTA_COMMIT.row(variant).map(|_| ()),
-            _ if op == delta_out_norm::DELTA_OUT_NORM.op => delta_out_norm::DELTA_OUT_NORM.row(variant).map(|_| ()),
-            _ => Err(dispatch::OpError::NoOp {
-                name: op.to_owned(),
-                known: [delta_rec::DELTA_REC.op, delta_commit::DELTA_COMMIT.op, delta_out_norm::DELTA_OUT_NORM.op]
-                    .join(", "),
-            }),
+    let all = list();
+    for (name, variant) in switches.named() {
+        let Some((op, variants)) = all.iter().find(|(op, _)| *op == name) else {
+            let known = all.map(|(op, _)| op).join(", ");
+            return Err(dispatch::OpError::NoOp { name: name.to_owned(), known });
         };
-        found?;
+        if !variants.contains(&variant) {
+            return Err(dispatch::OpError::NoVariant { op, name: variant.to_owned(), known: variants.join(", ") });
+        }
     }
     Ok(())
 }

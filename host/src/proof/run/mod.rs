@@ -40,21 +40,17 @@ impl Operation {
     }
 }
 
-fn names<A, P: Copy>(table: &'static Table<A, P>) -> Vec<&'static str> {
-    table.rows.iter().map(|row| row.name).collect()
-}
-
 /// Every operation.
 pub static OPERATIONS: &[Operation] = &[
-    Operation { op: "delta.rec", variants: || names(&crate::ops::delta_rec::DELTA_REC), works: delta_rec::works },
+    Operation { op: "delta.rec", variants: || crate::ops::delta_rec::DELTA_REC.listed().1, works: delta_rec::works },
     Operation {
         op: "delta.commit",
-        variants: || names(&crate::ops::delta_commit::DELTA_COMMIT),
+        variants: || crate::ops::delta_commit::DELTA_COMMIT.listed().1,
         works: delta_commit::works,
     },
     Operation {
         op: "delta.out_norm",
-        variants: || names(&crate::ops::delta_out_norm::DELTA_OUT_NORM),
+        variants: || crate::ops::delta_out_norm::DELTA_OUT_NORM.listed().1,
         works: delta_out_norm::works,
     },
 ];
