@@ -10,6 +10,7 @@ pub mod backend;
 pub mod cli;
 pub mod environment;
 pub mod measure;
+pub mod model;
 pub mod modules;
 pub mod ops;
 #[forbid(unsafe_code)]

@@ -72,7 +72,7 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CliError> {
     }
     let all = ops::list();
     if let Some(op) = args.op.as_deref().filter(|op| !all.iter().any(|(known, _)| known == op)) {
-        let known = all.map(|(op, _)| op).join(", ");
+        let known = all.iter().map(|(op, _)| *op).collect::<Vec<_>>().join(", ");
         return Err(CliError::Usage(format!("unknown operation `{op}`; known: {known}")));
     }
     let known: BTreeSet<_> = all.iter().flat_map(|(_, variants)| variants.iter().copied()).collect();

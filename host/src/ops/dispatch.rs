@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use cuda_std::launch::Kernel;
 
 use super::exactness::Exactness;
-use crate::backend::{BackendError, Caps, Device, Launch, LaunchError, ShapeError};
+use crate::backend::{BackendError, Caps, Device, Launch, LaunchError, ShapeError, Stream};
 
 /// What a variant needs of the device, apart from sizes.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +46,17 @@ pub struct Variant<A: 'static, P: Copy + 'static> {
     pub needs: Needs,
     /// Promise against the base row.
     pub exactness: Exactness,
+}
+
+impl<A: 'static, P: Copy + 'static> Variant<A, P> {
+    /// The base of an operation: runs on every device.
+    pub const fn base(
+        name: &'static str,
+        kernel: fn(&A) -> Result<&'static Kernel<P>, String>,
+        launch: fn(&A) -> Launch,
+    ) -> Self {
+        Self { name, kernel, launch, needs: Needs::ANY, exactness: Exactness::Base }
+    }
 }
 
 /// An operation's variants in order of preference; the last row is the base and runs everywhere.
@@ -229,6 +240,37 @@ impl<A, P: Copy + 'static> Table<A, P> {
         self.rows.iter().map(explain).collect()
     }
 
+    /// Launches the preferred variant, or the one named by `by`, and returns its name.
+    ///
+    /// # Errors
+    /// [`OpError::NoneFits`], or for a named one [`OpError::NoVariant`] and [`OpError::Unfit`]; [`OpError::Launch`].
+    ///
+    /// # Safety
+    /// `params` satisfies the contract of every kernel of the table for the sizes `ask`.
+    pub unsafe fn enqueue(
+        &'static self,
+        by: Pick<'_>,
+        stream: &Stream,
+        ask: &A,
+        params: P,
+    ) -> Result<&'static str, OpError> {
+        let device = stream.device();
+        let choice = match by {
+            Pick::Best(dispatch) => self.select(dispatch, device, ask)?,
+            Pick::Named(name) => {
+                let row = self.row(name)?;
+                self.launch_of(row, device.caps(), ask).map_err(|reason| OpError::Unfit {
+                    op: self.op,
+                    variant: row.name,
+                    reason: Box::new(reason),
+                })?
+            }
+        };
+        // SAFETY: the caller's contract; the table's `launch` gives the grid that the kernel's header asks for.
+        unsafe { stream.launch(choice.kernel, choice.launch, params)? };
+        Ok(choice.variant)
+    }
+
     /// The first row that fits. A row passed over for the device's sake is named in the log, once.
     ///
     /// # Errors
@@ -254,6 +296,15 @@ impl<A, P: Copy + 'static> Table<A, P> {
             reason: last.map_or_else(|| "all rows switched off".into(), |r| r.to_string()),
         })
     }
+}
+
+/// How an operation's variant is picked.
+#[derive(Clone, Copy, Debug)]
+pub enum Pick<'a> {
+    /// The most wanted one that runs here.
+    Best(&'a Dispatch),
+    /// This one, for tests and measurements.
+    Named(&'a str),
 }
 
 /// Which variants may run: for each operation either one named variant, or all but some.

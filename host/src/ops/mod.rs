@@ -15,8 +15,8 @@ pub type Listed = (&'static str, Vec<&'static str>);
 
 /// Every operation.
 #[must_use]
-pub fn list() -> [Listed; 3] {
-    [delta_rec::DELTA_REC.listed(), delta_commit::DELTA_COMMIT.listed(), delta_out_norm::DELTA_OUT_NORM.listed()]
+pub fn list() -> Vec<Listed> {
+    vec![delta_rec::DELTA_REC.listed(), delta_commit::DELTA_COMMIT.listed(), delta_out_norm::DELTA_OUT_NORM.listed()]
 }
 
 /// Checks that every operation and variant that the switches name exists.
@@ -27,7 +27,7 @@ pub fn check_switches(switches: &dispatch::Switches) -> Result<(), dispatch::OpE
     let all = list();
     for (name, variant) in switches.named() {
         let Some((op, variants)) = all.iter().find(|(op, _)| *op == name) else {
-            let known = all.map(|(op, _)| op).join(", ");
+            let known = all.iter().map(|(op, _)| *op).collect::<Vec<_>>().join(", ");
             return Err(dispatch::OpError::NoOp { name: name.to_owned(), known });
         };
         if !variants.contains(&variant) {

@@ -3,7 +3,15 @@
 use std::path::{Path, PathBuf};
 
 /// Layers of the host crate, lowest first; `proof` and `measure` stand beside each other above `ops`.
-const LAYERS: [&[&str]; 4] = [&["modules", "backend"], &["ops"], &["proof", "measure"], &["environment", "cli"]];
+const LAYERS: [&[&str]; 7] = [
+    &["modules", "backend"],
+    &["ops"],
+    &["proof", "measure"],
+    &["model"],
+    &["engine"],
+    &["server"],
+    &["environment", "cli"],
+];
 
 fn level(module: &str) -> Option<usize> {
     LAYERS.iter().position(|layer| layer.contains(&module))

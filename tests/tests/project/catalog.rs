@@ -3,15 +3,13 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use varve::ops::{delta_commit::DELTA_COMMIT, delta_out_norm::DELTA_OUT_NORM, delta_rec::DELTA_REC};
 use varve_gpu::catalog::entries;
 
 #[test]
 fn tables_and_catalog_name_the_same_variants() {
-    let mut tables = BTreeSet::new();
-    tables.extend(DELTA_REC.rows.iter().map(|row| format!("{}/{}", DELTA_REC.op, row.name)));
-    tables.extend(DELTA_COMMIT.rows.iter().map(|row| format!("{}/{}", DELTA_COMMIT.op, row.name)));
-    tables.extend(DELTA_OUT_NORM.rows.iter().map(|row| format!("{}/{}", DELTA_OUT_NORM.op, row.name)));
+    let named =
+        |(op, variants): (&str, Vec<&str>)| variants.into_iter().map(move |v| format!("{op}/{v}")).collect::<Vec<_>>();
+    let tables: BTreeSet<_> = varve::ops::list().into_iter().flat_map(named).collect();
     let catalog = entries().into_iter().map(|entry| entry.name.to_owned()).filter(|name| name != "probe").collect();
     assert_eq!(tables, catalog);
 }

@@ -1,0 +1,31 @@
+//! Models: files and tokenizers, weights on a device, the layer graph, and the state of a sequence.
+
+mod error;
+
+pub use error::ModelError;
+
+/// What the engine needs of a model: sequences, and logits for the tokens they grow by.
+pub trait LanguageModel: Send {
+    /// The state of one sequence.
+    type Sequence: Send;
+
+    /// Most tokens a sequence can hold.
+    fn context(&self) -> usize;
+
+    /// Number of token ids, and of logits.
+    fn vocab(&self) -> usize;
+
+    /// A sequence without tokens.
+    ///
+    /// # Errors
+    /// Where the device has no memory left for it.
+    fn sequence(&self) -> Result<Self::Sequence, ModelError>;
+
+    /// Appends `tokens` (at least one) to the sequence and returns the logits after the last, `[vocab]`. The bits do not
+    /// depend on how a prompt is cut into calls.
+    ///
+    /// # Errors
+    /// [`ModelError::Context`] and [`ModelError::Token`] leave the sequence as it was; after any other error it must not
+    /// be used again.
+    fn forward(&mut self, sequence: &mut Self::Sequence, tokens: &[u32]) -> Result<Vec<f32>, ModelError>;
+}
