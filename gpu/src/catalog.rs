@@ -4,7 +4,12 @@
 
 use cuda_std::launch::KernelInfo;
 
-use crate::delta::{out_norm_block, out_norm_warp, rec_cols, rec_keyhead, rec_lanes, window_commit, window_step};
+use crate::attn::{norm_rope_warp, softmax_chunks};
+use crate::delta::{conv_warp, gated_norm_warp, gates_elem, window_commit, window_step};
+use crate::delta::{out_norm_block, out_norm_warp, rec_cols, rec_keyhead, rec_lanes};
+use crate::dense::{embed_rows, product_rows, product_tile};
+use crate::norm::rms_warp;
+use crate::qsa::{block_keys_warp, scores_thread, select_search};
 
 /// A kernel instance.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +60,22 @@ const LANES: Budget = Budget {
     reason: "64 state and twice 32 k registers; a block of up to 4 warps has its SM for itself",
 };
 
+const ELEMENTS: Budget = Budget { registers: 40, shared_bytes: 0, reason: "a thread an element or four" };
+const ROW_WARP: Budget =
+    Budget { registers: 64, shared_bytes: 0, reason: "8 blocks of 4 warps an SM: half of its threads" };
+const PRODUCT_ROWS: Budget = Budget {
+    registers: 128,
+    shared_bytes: 4_224,
+    reason: "8 row addresses and 32 weights under way; 4 blocks an SM keep enough bytes in flight",
+};
+const PRODUCT_TILE: Budget = Budget {
+    registers: 128,
+    shared_bytes: 16_896,
+    reason: "32 sums, 12 row addresses and their operands; 4 blocks an SM",
+};
+const SOFTMAX: Budget =
+    Budget { registers: 128, shared_bytes: 5_152, reason: "8 sums and the addresses of a lane; 4 blocks an SM" };
+
 /// Probes are not tuned; the limit only shows when one grows out of proportion.
 const PROBE: Budget = Budget { registers: 64, shared_bytes: 16_384, reason: "small by construction" };
 
@@ -76,6 +97,28 @@ pub fn entries() -> Vec<Entry> {
         entry("delta.out_norm/block", out_norm_block::DELTA_OUT_NORM_BLOCK_SILU.info(), NORM_BLOCK),
         entry("delta.out_norm/warp", out_norm_warp::DELTA_OUT_NORM_WARP_SIGMOID.info(), NORM_WARP),
         entry("delta.out_norm/warp", out_norm_warp::DELTA_OUT_NORM_WARP_SILU.info(), NORM_WARP),
+        entry("dense.embed/rows", embed_rows::DENSE_EMBED_ROWS_F32.info(), ELEMENTS),
+        entry("dense.embed/rows", embed_rows::DENSE_EMBED_ROWS_F16.info(), ELEMENTS),
+        entry("dense.embed/rows", embed_rows::DENSE_EMBED_ROWS_BF16.info(), ELEMENTS),
+        entry("dense.product/rows8", product_rows::DENSE_PRODUCT_ROWS8_F32.info(), PRODUCT_ROWS),
+        entry("dense.product/rows8", product_rows::DENSE_PRODUCT_ROWS8_F16.info(), PRODUCT_ROWS),
+        entry("dense.product/rows8", product_rows::DENSE_PRODUCT_ROWS8_BF16.info(), PRODUCT_ROWS),
+        entry("dense.product/rows2", product_rows::DENSE_PRODUCT_ROWS2_F32.info(), PRODUCT_ROWS),
+        entry("dense.product/rows2", product_rows::DENSE_PRODUCT_ROWS2_F16.info(), PRODUCT_ROWS),
+        entry("dense.product/rows2", product_rows::DENSE_PRODUCT_ROWS2_BF16.info(), PRODUCT_ROWS),
+        entry("dense.product/tile", product_tile::DENSE_PRODUCT_TILE_F32.info(), PRODUCT_TILE),
+        entry("dense.product/tile", product_tile::DENSE_PRODUCT_TILE_F16.info(), PRODUCT_TILE),
+        entry("dense.product/tile", product_tile::DENSE_PRODUCT_TILE_BF16.info(), PRODUCT_TILE),
+        entry("norm.rms/warp", rms_warp::NORM_RMS_WARP.info(), ROW_WARP),
+        entry("attn.norm_rope/warp", norm_rope_warp::ATTN_NORM_ROPE_WARP.info(), ROW_WARP),
+        entry("attn.softmax/chunks", softmax_chunks::ATTN_SOFTMAX_CHUNKS.info(), SOFTMAX),
+        entry("delta.conv/warp", conv_warp::DELTA_CONV_WARP.info(), ROW_WARP),
+        entry("delta.gates/elem", gates_elem::DELTA_GATES_ELEM.info(), ELEMENTS),
+        entry("delta.gated_norm/warp", gated_norm_warp::DELTA_GATED_NORM_WARP_SIGMOID.info(), ROW_WARP),
+        entry("delta.gated_norm/warp", gated_norm_warp::DELTA_GATED_NORM_WARP_SILU.info(), ROW_WARP),
+        entry("qsa.block_keys/warp", block_keys_warp::QSA_BLOCK_KEYS_WARP.info(), ROW_WARP),
+        entry("qsa.scores/thread", scores_thread::QSA_SCORES_THREAD.info(), ROW_WARP),
+        entry("qsa.select/search", select_search::QSA_SELECT_SEARCH.info(), ROW_WARP),
     ];
     all.extend(crate::probe::KERNELS.iter().map(|&kernel| entry("probe", kernel, PROBE)));
     all

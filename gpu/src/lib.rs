@@ -6,8 +6,12 @@
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 #![allow(clippy::needless_range_loop)] // indices over register arrays are unrolled and shared by several arrays
 
+pub mod attn;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod catalog;
 pub mod delta;
+pub mod dense;
 pub mod geometry;
+pub mod norm;
 pub mod probe;
+pub mod qsa;

@@ -13,6 +13,9 @@
 //! y     = (((o_0 + o_1) + o_2) + o_3) * 0x3DB504F3
 //! ```
 
+pub mod conv_warp;
+pub mod gated_norm_warp;
+pub mod gates_elem;
 pub mod out_norm_block;
 pub mod out_norm_warp;
 pub mod rec_cols;
@@ -99,6 +102,102 @@ pub struct OutNormParams {
     pub eps: f32,
 }
 const _: () = assert!(size_of::<OutNormParams>() == 56);
+
+/// Launch parameters of `delta.conv`. Pointers are 16-byte aligned, strides in elements and multiples of 4; `out` is
+/// disjoint from the rest.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ConvParams {
+    /// f32 `[tokens][raw_stride]`: projections of a token; q heads, k heads, v heads of `head_dim` channels each.
+    pub raw: *const f32,
+    /// f32 `[CONV_TAPS - 1][channels]`: the projections of the tokens before, oldest first.
+    pub window: *const f32,
+    /// f32 `[channels][CONV_TAPS]`, the last tap for the current token.
+    pub taps: *const f32,
+    /// f32 `[tokens][out_stride]`: q, k, v of [`HEAD_DIM`](crate::geometry::HEAD_DIM) values a head, what `delta.rec`
+    /// reads; values behind `head_dim` are 0.
+    pub out: *mut f32,
+    /// Tokens of the call, at least 1.
+    pub tokens: u32,
+    /// Elements from a token's projections to the next.
+    pub raw_stride: u32,
+    /// Elements from a token's output to the next.
+    pub out_stride: u32,
+    /// Key heads: as many q as k heads.
+    pub key_heads: u32,
+    /// Value heads.
+    pub value_heads: u32,
+    /// Channels of a head, a multiple of 4, at most `HEAD_DIM`.
+    pub head_dim: u32,
+    /// What normalised q rows are multiplied by: sqrt(HEAD_DIM / head_dim), so that the recurrence's fixed output scale
+    /// becomes 1 / sqrt(head_dim).
+    pub q_scale: f32,
+    /// Not read; keeps the struct free of padding.
+    pub reserved: u32,
+}
+const _: () = assert!(size_of::<ConvParams>() == 64);
+
+/// Taps of the causal convolution: `linear_conv_kernel_dim`.
+pub const CONV_TAPS: usize = 4;
+/// Added to the sum of squares of a q or k row before its root.
+pub const L2_EPS: f32 = 1e-6;
+
+/// Launch parameters of `delta.gates`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct GatesParams {
+    /// f32 `[tokens][ba_stride]`: the b projections of the value heads, then their a projections.
+    pub ba: *const f32,
+    /// f32 `[value_heads]`: `-exp(A_log)`.
+    pub neg_a: *const f32,
+    /// f32 `[value_heads]`.
+    pub dt_bias: *const f32,
+    /// f32 `[tokens][value_heads]`: log decay.
+    pub gate: *mut f32,
+    /// f32 `[tokens][value_heads]`.
+    pub beta: *mut f32,
+    /// Tokens of the call, at least 1.
+    pub tokens: u32,
+    /// Value heads.
+    pub value_heads: u32,
+    /// Elements from a token's b and a to the next.
+    pub ba_stride: u32,
+    /// Not read; keeps the struct free of padding.
+    pub reserved: u32,
+}
+const _: () = assert!(size_of::<GatesParams>() == 56);
+
+/// Launch parameters of `delta.gated_norm`. Pointers are 16-byte aligned, strides in elements and multiples of 4; `out` is
+/// disjoint from the rest.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct GatedNormParams {
+    /// f32 `[tokens][y_stride]`: recurrence output, head h at `h * HEAD_DIM`.
+    pub y: *const f32,
+    /// f32 `[tokens][z_stride]`: raw output gate, head h at `h * head_dim`.
+    pub z: *const f32,
+    /// f32 `[head_dim]`: gain as stored in the file (plain w, not 1 + w).
+    pub gamma: *const f32,
+    /// f32 `[tokens][out_stride]`, head h at `h * head_dim`.
+    pub out: *mut f32,
+    /// Tokens of the call, at least 1.
+    pub tokens: u32,
+    /// Value heads.
+    pub value_heads: u32,
+    /// Values of a head, a multiple of 4, at most `HEAD_DIM`.
+    pub head_dim: u32,
+    /// Elements from a token's y to the next.
+    pub y_stride: u32,
+    /// Elements from a token's z to the next.
+    pub z_stride: u32,
+    /// Elements from a token's out to the next.
+    pub out_stride: u32,
+    /// Added to the mean square.
+    pub eps: f32,
+    /// 1 / head_dim, rounded once on the host.
+    pub inv_dim: f32,
+}
+const _: () = assert!(size_of::<GatedNormParams>() == 64);
 
 /// The correction `d` of one column from its prediction `m`.
 #[inline(always)]

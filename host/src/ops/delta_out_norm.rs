@@ -3,7 +3,7 @@
 use varve_gpu::delta::{OutNormParams, out_norm_block, out_norm_warp};
 use varve_gpu::geometry::HEAD_DIM;
 
-use super::delta_sizes::{aligned, count, row_stride};
+use super::checks::{aligned, axis, count, row_stride};
 use super::dispatch::{Choice, Dispatch, Needs, OpError, Table, Variant};
 use super::exactness::Exactness;
 use crate::backend::{Launch, Stream, View, ViewMut};
@@ -66,11 +66,6 @@ pub static DELTA_OUT_NORM: Table<OutNormSizes, OutNormParams> = Table {
         },
     ],
 };
-
-/// Sizes are checked before any launch; a value beyond an axis stays beyond it and is refused there.
-fn axis(n: usize) -> u32 {
-    u32::try_from(n).unwrap_or(u32::MAX)
-}
 
 /// Operands of [`out_norm`]. No two may overlap; all addresses and row strides are multiples of 16 bytes (of 8 for y16).
 pub struct OutNormArgs<'a> {

@@ -4,7 +4,8 @@ use varve_gpu::delta::row_group::BLOCKS;
 use varve_gpu::delta::{RecParams, rec_cols, rec_keyhead, rec_lanes, window_step};
 use varve_gpu::geometry::{ROW_GROUPS, WINDOW_TOKENS};
 
-use super::delta_sizes::{DeltaSizes, LogGate, aligned, check_tokens, row_stride};
+use super::checks::{aligned, row_stride};
+use super::delta_sizes::{DeltaSizes, LogGate, check_tokens};
 use super::dispatch::{Choice, Dispatch, Needs, OpError, Spread, Table, Variant};
 use super::exactness::Exactness;
 use crate::backend::{Launch, Stream, View, ViewMut};

@@ -3,6 +3,7 @@
 use varve_gpu::delta::RecParams;
 use varve_gpu::geometry::{HEAD_DIM, MAX_VPK};
 
+use super::checks::{aligned, count, row_stride};
 use super::dispatch::OpError;
 use crate::backend::{View, ViewMut};
 
@@ -62,41 +63,6 @@ impl DeltaSizes {
 /// A type of its own, so that a decay factor cannot be passed by mistake.
 #[derive(Clone, Copy)]
 pub struct LogGate<'a>(pub View<'a, f32, 2>);
-
-/// A row stride as the kernels take it: contiguous rows, a multiple of `multiple` elements, below 2^32.
-pub(super) fn row_stride(
-    op: &'static str,
-    what: &'static str,
-    strides: [usize; 2],
-    multiple: usize,
-) -> Result<u32, OpError> {
-    let error = |rule| OpError::Value { op, what, got: format!("{strides:?}"), rule };
-    if strides[1] != 1 {
-        return Err(error("elements of a row must be contiguous"));
-    }
-    if !strides[0].is_multiple_of(multiple) {
-        return Err(error("the row stride must be a multiple of 16 bytes"));
-    }
-    u32::try_from(strides[0]).map_err(|_| error("the row stride must be below 2^32 elements"))
-}
-
-/// A base address as the kernels take it.
-pub(super) fn aligned(op: &'static str, what: &'static str, is_aligned: bool) -> Result<(), OpError> {
-    if is_aligned {
-        return Ok(());
-    }
-    Err(OpError::Value { op, what, got: "not aligned".into(), rule: "the address must be a multiple of 16 bytes" })
-}
-
-/// A count that becomes a launch parameter or a grid axis.
-pub(super) fn count(op: &'static str, what: &'static str, n: usize, most: u32) -> Result<u32, OpError> {
-    u32::try_from(n).ok().filter(|&n| n <= most).ok_or_else(|| OpError::Value {
-        op,
-        what,
-        got: n.to_string(),
-        rule: "that is more than one launch can cover",
-    })
-}
 
 /// Checks what the recurrence and the commit share, and fills the launch parameters; `y` and the state's fate are the
 /// caller's to fill.

@@ -27,6 +27,8 @@ pub enum Spread {
     OneWave,
     /// No SM gets two blocks: a warp has its scheduler for itself.
     BlockAnSm,
+    /// Every SM gets a block: fewer would leave memory bandwidth unused.
+    EverySm,
 }
 
 impl Needs {
@@ -132,6 +134,14 @@ pub enum Reason {
         /// SMs of the device.
         sms: u32,
     },
+    /// Fewer blocks than SMs.
+    #[error("only {blocks} blocks for {sms} SMs: some SM would get none")]
+    Sparse {
+        /// Blocks of the launch.
+        blocks: u64,
+        /// SMs of the device.
+        sms: u32,
+    },
     /// Excluded by a switch.
     #[error("switched off by `{0}`")]
     Switched(String),
@@ -211,7 +221,8 @@ impl<A, P: Copy + 'static> Table<A, P> {
         match row.needs.spread {
             Spread::Any => {}
             Spread::BlockAnSm if blocks > u64::from(sms) => return Err(Reason::Crowded { blocks, sms }),
-            Spread::BlockAnSm => {}
+            Spread::EverySm if blocks < u64::from(sms) => return Err(Reason::Sparse { blocks, sms }),
+            Spread::BlockAnSm | Spread::EverySm => {}
             Spread::OneWave => {
                 let threads = launch.block.iter().product();
                 let per_sm = target.blocks_per_sm(choice.kernel, threads, launch.dynamic_shared)?;
@@ -284,7 +295,7 @@ impl<A, P: Copy + 'static> Table<A, P> {
             match self.fit(row, target, ask) {
                 Ok(choice) => return Ok(choice),
                 Err(reason) => {
-                    if !matches!(reason, Reason::Sizes(_)) {
+                    if !matches!(reason, Reason::Sizes(_) | Reason::Sparse { .. }) {
                         dispatch.say_once(self.op, row.name, &reason);
                     }
                     last = Some(reason);

@@ -1,12 +1,25 @@
 //! Operations: each checks shapes, walks its dispatch table and launches. A file an operation.
 
+pub mod attn_norm_rope;
+pub mod attn_softmax;
 pub mod card;
+mod checks;
 pub mod delta_commit;
+pub mod delta_conv;
+pub mod delta_gated_norm;
+pub mod delta_gates;
 pub mod delta_out_norm;
 pub mod delta_rec;
 mod delta_sizes;
+pub mod dense_embed;
+pub mod dense_product;
 pub mod dispatch;
 pub mod exactness;
+pub mod norm_rms;
+pub mod qsa_block_keys;
+pub mod qsa_scores;
+pub mod qsa_select;
+pub mod weights;
 
 pub use delta_sizes::{DeltaSizes, LogGate};
 
@@ -16,9 +29,23 @@ pub type Listed = (&'static str, Vec<&'static str>);
 /// Every operation.
 #[must_use]
 pub fn list() -> Vec<Listed> {
-    vec![delta_rec::DELTA_REC.listed(), delta_commit::DELTA_COMMIT.listed(), delta_out_norm::DELTA_OUT_NORM.listed()]
+    vec![
+        delta_rec::DELTA_REC.listed(),
+        delta_commit::DELTA_COMMIT.listed(),
+        delta_out_norm::DELTA_OUT_NORM.listed(),
+        delta_conv::DELTA_CONV.listed(),
+        delta_gates::DELTA_GATES.listed(),
+        delta_gated_norm::DELTA_GATED_NORM.listed(),
+        dense_embed::DENSE_EMBED.listed(),
+        dense_product::DENSE_PRODUCT.listed(),
+        norm_rms::NORM_RMS.listed(),
+        attn_norm_rope::ATTN_NORM_ROPE.listed(),
+        attn_softmax::ATTN_SOFTMAX.listed(),
+        qsa_block_keys::QSA_BLOCK_KEYS.listed(),
+        qsa_scores::QSA_SCORES.listed(),
+        qsa_select::QSA_SELECT.listed(),
+    ]
 }
-
 /// Checks that every operation and variant that the switches name exists.
 ///
 /// # Errors

@@ -1,0 +1,65 @@
+//! Rows of an embedding table, and products `y = x W^T` with weights as files store them; activations and sums are f32.
+//!
+//! Every product, for one token or many, for a dense matrix or an expert's, adds in one order, so the bits of a token's
+//! result do not depend on which variant ran or on which tokens shared the call:
+//!
+//! ```text
+//! lane l of 32:  p_l = 0;  c = 4 l + 128 i, i ascending;  j = 0..3:  p_l = fma(W[n][c + j], x[c + j], p_l)
+//! s_q  = ((p_8q + p_8q+1) + p_8q+2) + .. + p_8q+7                                                        q = 0..3
+//! y[n] = (s_0 + s_1) + (s_2 + s_3)                      (+ add[n], rounded on its own, where there is one)
+//! ```
+
+pub mod embed_rows;
+pub mod lane_sums;
+pub mod product_rows;
+pub mod product_tile;
+pub mod weight;
+
+/// Launch parameters of `dense.embed`. `table` and `y` are 16-byte aligned (8 bytes for 16-bit tables) and disjoint.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct EmbedParams {
+    /// `[table_rows][width]` of the kernel's weight type.
+    pub table: *const u8,
+    /// u32 `[rows]`: row of the table; one that the table does not have gives NaN.
+    pub ids: *const u32,
+    /// f32 `[rows][width]`.
+    pub y: *mut f32,
+    /// Rows to write, at least 1.
+    pub rows: u32,
+    /// Values of a row, a multiple of 4.
+    pub width: u32,
+    /// Rows of the table.
+    pub table_rows: u32,
+    /// Not read; keeps the struct free of padding.
+    pub reserved: u32,
+}
+const _: () = assert!(size_of::<EmbedParams>() == 40);
+
+/// Launch parameters of every `dense.product` variant. Pointers are 16-byte aligned (8 bytes for 16-bit weights), strides
+/// are in elements, those of x multiples of 4; `w`, `x` and `y` are disjoint, `add` may be `y` itself.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ProductParams {
+    /// `[n_out][n_in]` of the kernel's weight type.
+    pub w: *const u8,
+    /// f32 `[tokens][x_stride]`.
+    pub x: *const f32,
+    /// f32 `[tokens][y_stride]`.
+    pub y: *mut f32,
+    /// f32 `[tokens][add_stride]`, added to the product; null for nothing.
+    pub add: *const f32,
+    /// Columns of the matrix, a multiple of 4.
+    pub n_in: u32,
+    /// Rows of the matrix.
+    pub n_out: u32,
+    /// Tokens of the call, at least 1.
+    pub tokens: u32,
+    /// Elements from a token's x to the next.
+    pub x_stride: u32,
+    /// Elements from a token's y to the next.
+    pub y_stride: u32,
+    /// Elements from a token's add to the next.
+    pub add_stride: u32,
+}
+const _: () = assert!(size_of::<ProductParams>() == 56);
