@@ -30,7 +30,7 @@ const QUADS: usize = MAX_DIM / 128;
 /// Which tokens a query sees.
 #[derive(Clone, Copy)]
 struct Visible {
-    /// Chosen blocks of this token, or null.
+    /// Chosen blocks of this token; not read where `in_blocks` is 0.
     chosen: *const u32,
     /// Tokens of a block.
     ratio: u32,
@@ -47,11 +47,9 @@ impl Visible {
     fn of(p: &SoftmaxParams, token: usize) -> Self {
         let seen = p.first + token as u32 + 1;
         let complete = seen / p.ratio;
-        if p.chosen.is_null() || complete <= p.blocks {
-            return Self { chosen: core::ptr::null(), ratio: 1, in_blocks: 0, rest: 0, count: seen };
-        }
-        let in_blocks = p.blocks * p.ratio;
-        let rest = complete * p.ratio;
+        let all = p.chosen.is_null() || complete <= p.blocks;
+        let in_blocks = if all { 0 } else { p.blocks * p.ratio };
+        let rest = if all { 0 } else { complete * p.ratio };
         let chosen = p.chosen.wrapping_add(token * p.blocks as usize);
         Self { chosen, ratio: p.ratio, in_blocks, rest, count: in_blocks + (seen - rest) }
     }
@@ -115,7 +113,11 @@ pub unsafe fn attn_softmax_chunks(p: SoftmaxParams) {
         warp::sync_warp(warp::FULL_MASK);
         let rescale = float::exp(top - new_top);
         total *= rescale;
-        acc = acc.map(|quad| quad.map(|a| a * rescale));
+        for g in 0..QUADS {
+            for j in 0..4 {
+                acc[g][j] *= rescale;
+            }
+        }
         for i in 0..keys {
             // SAFETY: written before the barrier; the position as above, the channels below `dim`.
             unsafe {
@@ -133,10 +135,10 @@ pub unsafe fn attn_softmax_chunks(p: SoftmaxParams) {
             shared::store(tops.add(warp), top);
             shared::store(totals.add(warp), total);
         }
-        for (g, quad) in acc.into_iter().enumerate() {
+        for g in 0..QUADS {
             let c = 4 * lane as usize + 128 * g;
             if c < dim {
-                shared::store4(sums.add(warp * MAX_DIM + c), quad);
+                shared::store4(sums.add(warp * MAX_DIM + c), acc[g]);
             }
         }
     }
