@@ -2,8 +2,8 @@
 //!
 //! Calls go down (cli, ops, backend, gpu, cuda_std), reasons come up as error values.
 //!
-//! Unsafe code lives in `backend` (the driver, the emulator's memory) and at the launch line of an operation; every
-//! block says what makes it sound.
+//! Unsafe code lives in `backend` (the driver, the emulator's memory), at the launch line of an operation, and where
+//! `model` maps a file; every block says what makes it sound.
 
 pub mod backend;
 #[forbid(unsafe_code)]

@@ -1,8 +1,23 @@
 //! Models: files and tokenizers, weights on a device, the layer graph, and the state of a sequence.
 
+mod dtype;
 mod error;
+pub mod gguf;
+mod layout;
+mod load_error;
+mod metadata;
+mod ranges;
+pub mod safetensors;
+mod shown;
+mod source;
 
+pub use dtype::DType;
 pub use error::ModelError;
+pub use load_error::LoadError;
+pub use metadata::{Array, FromValue, Metadata, Strings, Value};
+pub use ranges::TensorInfo;
+pub use shown::{printable, shortened};
+pub use source::{Checkpoint, Format, Tensor};
 
 /// What the engine needs of a model: sequences, and logits for the tokens they grow by.
 pub trait LanguageModel: Send {
