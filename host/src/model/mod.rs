@@ -10,6 +10,7 @@ mod ranges;
 pub mod safetensors;
 mod shown;
 mod source;
+pub mod tokenizer;
 
 pub use dtype::DType;
 pub use error::ModelError;
