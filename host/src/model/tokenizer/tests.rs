@@ -1,5 +1,7 @@
 //! Both sources against recorded ids and against each other; damaged vocabularies; streams of ids.
 
+#![allow(clippy::unwrap_used)]
+
 use super::*;
 use serde_json::{Value, json};
 use tokenizers::{OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer};
