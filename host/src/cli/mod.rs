@@ -6,6 +6,7 @@
 mod bench;
 mod dispatch;
 mod info;
+mod inspect;
 mod output;
 mod parity;
 mod progress;
@@ -57,6 +58,8 @@ enum Command {
     Bench(bench::Args),
     /// Show version, device and embedded kernels, or which variant of each operation runs and why
     Info(info::Args),
+    /// List metadata and tensors of a model's files, or say what is wrong with them
+    Inspect(inspect::Args),
     /// Print the PTX of the embedded kernels, list them, or report their resources
     Ptx(ptx::Args),
 }
@@ -133,6 +136,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Parity(args) => parity::run(&cli.global, &args),
         Command::Bench(args) => bench::run(&cli.global, &args),
         Command::Info(args) => info::run(&cli.global, &args),
+        Command::Inspect(args) => inspect::run(&cli.global, &args),
         Command::Ptx(args) => ptx::run(&cli.global, &args),
     });
     match outcome {

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::LoadError;
 use super::gguf::{self, split};
 use super::safetensors::index;
+use super::{LoadError, shown::path_name};
 
 /// How the chosen file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,13 +29,13 @@ pub(super) struct Chosen {
 /// # Errors
 /// Nothing there, or nothing that can be told to be a model.
 pub(super) fn choose(path: &Path) -> Result<Chosen, LoadError> {
-    let io = |source| LoadError::Io { file: path.display().to_string(), source };
+    let io = |source| LoadError::Io { file: path_name(path), source };
     let metadata = std::fs::metadata(path).map_err(io)?;
     if metadata.is_dir() {
         return in_folder(path);
     }
     let name = file_name(path);
-    let refused = |why: &str| LoadError::Layout { file: path.display().to_string(), why: why.to_owned() };
+    let refused = |why: &str| LoadError::Layout { file: path_name(path), why: why.to_owned() };
     if !metadata.is_file() {
         return Err(refused("this is no regular file, and no folder"));
     }
@@ -77,7 +77,7 @@ fn model_name(file: &str) -> String {
 
 /// In a folder, `model.safetensors` comes before an index, and both before a file of another name.
 fn in_folder(path: &Path) -> Result<Chosen, LoadError> {
-    let io = |source| LoadError::Io { file: path.display().to_string(), source };
+    let io = |source| LoadError::Io { file: path_name(path), source };
     let mut names = Vec::new();
     for entry in std::fs::read_dir(path).map_err(io)? {
         names.push(entry.map_err(io)?.file_name().to_string_lossy().into_owned());
@@ -101,7 +101,7 @@ fn in_folder(path: &Path) -> Result<Chosen, LoadError> {
                 }
                 several => format!("this folder holds several models ({several:?} ..); name the file of one"),
             };
-            return Err(LoadError::Layout { file: path.display().to_string(), why });
+            return Err(LoadError::Layout { file: path_name(path), why });
         }
     };
     // "." and ".." have no name of their own.

@@ -2,7 +2,7 @@
 //!
 //! Every string that comes out of a file passes [`shortened`] on its way into a message.
 
-use super::shown::shortened as shown;
+use super::shown::{printable, reason, shortened as shown};
 
 /// A checkpoint that cannot be read. `file` is the name the file was opened by.
 #[derive(Debug, thiserror::Error)]
@@ -12,7 +12,7 @@ pub enum LoadError {
     #[error("{file}: {source}")]
     Io { file: String, source: std::io::Error },
     /// Nothing to open under this name, or no way to tell what to open.
-    #[error("{file}: {why}")]
+    #[error("{file}: {}", printable(.why))]
     Layout { file: String, why: String },
     /// Shorter than the fixed start of its format.
     #[error(
@@ -107,13 +107,13 @@ pub enum LoadError {
     )]
     Range { file: String, tensor: String, shape: Vec<u64>, dtype: super::DType, got: u64, wanted: u64 },
     /// JSON that is not what the format says.
-    #[error("{file}: the {what} cannot be read: {}", shown(.why))]
+    #[error("{file}: the {what} cannot be read: {}", reason(.why))]
     Json { file: String, what: &'static str, why: String },
     /// A file of a set that is not there.
     #[error("{file}: `{}` is missing beside it; fetch that file too", shown(.shard))]
     ShardMissing { file: String, shard: String },
     /// Files of a set whose numbers contradict each other or their names.
-    #[error("{file}: {}", shown(.why))]
+    #[error("{file}: {}", printable(.why))]
     Shards { file: String, why: String },
     /// A tensor that is listed for a file that does not hold it.
     #[error("{file}: tensor `{}` is listed for `{}`, which does not hold it; fetch the whole set again", shown(.tensor), shown(.shard))]

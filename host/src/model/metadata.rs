@@ -1,10 +1,13 @@
 //! Key/value metadata of GGUF files: values as stored, and getters that name file, key and type when they refuse.
 
-use super::LoadError;
+use serde::{Serialize, Serializer};
+
+use super::{FromValue, LoadError};
 
 /// One metadata value, in the type the file gives it.
 #[allow(missing_docs)] // each variant is the GGUF type of its name
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum Value {
     U8(u8),
     I8(i8),
@@ -23,7 +26,8 @@ pub enum Value {
 
 /// An array value; all elements have the type of the variant.
 #[allow(missing_docs)] // each variant is the GGUF type of its name
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum Array {
     U8(Vec<u8>),
     I8(Vec<i8>),
@@ -84,6 +88,12 @@ impl Strings {
     }
 }
 
+impl Serialize for Strings {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
+}
+
 /// Runs `$body` with `$items` bound to the elements of any array but one of strings.
 macro_rules! with_items {
     ($array:expr, $strings:ident => $text:expr, $items:ident => $body:expr) => {
@@ -118,6 +128,33 @@ impl Array {
         self.len() == 0
     }
 
+    /// The first `n` elements, or all.
+    #[must_use]
+    pub fn first(&self, n: usize) -> Array {
+        fn head<T: Clone>(items: &[T], n: usize) -> Vec<T> {
+            items.iter().take(n).cloned().collect()
+        }
+        match self {
+            Array::U8(items) => Array::U8(head(items, n)),
+            Array::I8(items) => Array::I8(head(items, n)),
+            Array::U16(items) => Array::U16(head(items, n)),
+            Array::I16(items) => Array::I16(head(items, n)),
+            Array::U32(items) => Array::U32(head(items, n)),
+            Array::I32(items) => Array::I32(head(items, n)),
+            Array::U64(items) => Array::U64(head(items, n)),
+            Array::I64(items) => Array::I64(head(items, n)),
+            Array::F32(items) => Array::F32(head(items, n)),
+            Array::F64(items) => Array::F64(head(items, n)),
+            Array::Bool(items) => Array::Bool(head(items, n)),
+            Array::Strings(strings) => {
+                let mut first = Strings::default();
+                strings.iter().take(n).for_each(|text| first.push(text));
+                Array::Strings(first)
+            }
+            Array::Arrays(items) => Array::Arrays(items.iter().take(n).map(|array| array.first(n)).collect()),
+        }
+    }
+
     /// Name of the element type.
     #[must_use]
     pub fn type_name(&self) -> &'static str {
@@ -139,7 +176,7 @@ impl Array {
     }
 
     /// The elements as integers of one type; none where one does not fit, or they are no integers.
-    fn integers<T: TryFrom<i128>>(&self) -> Option<Vec<T>> {
+    pub(super) fn integers<T: TryFrom<i128>>(&self) -> Option<Vec<T>> {
         fn all<S: Copy + Into<i128>, T: TryFrom<i128>>(items: &[S]) -> Option<Vec<T>> {
             items.iter().map(|&item| T::try_from(item.into()).ok()).collect()
         }
@@ -193,7 +230,8 @@ impl Value {
         name.to_owned()
     }
 
-    fn integer<T: TryFrom<i128>>(&self) -> Option<T> {
+    /// The value as an integer of another type; none where it does not fit, or is none.
+    pub(super) fn integer<T: TryFrom<i128>>(&self) -> Option<T> {
         let wide = match *self {
             Value::U8(v) => v.into(),
             Value::I8(v) => v.into(),
@@ -228,59 +266,6 @@ impl std::fmt::Display for Value {
             Value::Array(v) => v.fmt(f),
         }
     }
-}
-
-/// What a getter can give: integers of any stored width that fit, floats, bools, strings, and arrays of them.
-pub trait FromValue<'a>: Sized {
-    /// How messages call it.
-    const WANTED: &'static str;
-
-    /// The value as this type, if it is one.
-    fn from_value(value: &'a Value) -> Option<Self>;
-}
-
-macro_rules! integers {
-    ($($type:ty, $one:literal, $many:literal;)*) => { $(
-        impl FromValue<'_> for $type {
-            const WANTED: &'static str = $one;
-            fn from_value(value: &Value) -> Option<Self> {
-                value.integer()
-            }
-        }
-        impl FromValue<'_> for Vec<$type> {
-            const WANTED: &'static str = $many;
-            fn from_value(value: &Value) -> Option<Self> {
-                if let Value::Array(array) = value { array.integers() } else { None }
-            }
-        }
-    )* };
-}
-
-integers! {
-    u32, "an integer from 0 to 2^32 - 1", "an array of integers from 0 to 2^32 - 1";
-    i32, "a signed 32-bit integer", "an array of signed 32-bit integers";
-    u64, "an integer from 0 to 2^64 - 1", "an array of integers from 0 to 2^64 - 1";
-    usize, "an integer from 0 on", "an array of integers from 0 on";
-}
-
-macro_rules! from_value {
-    ($($type:ty, $wanted:literal, $pattern:pat => $result:expr;)*) => { $(
-        impl<'a> FromValue<'a> for $type {
-            const WANTED: &'static str = $wanted;
-            fn from_value(value: &'a Value) -> Option<Self> {
-                if let $pattern = value { $result } else { None }
-            }
-        }
-    )* };
-}
-
-from_value! {
-    f32, "an f32", Value::F32(v) => Some(*v);
-    bool, "a bool", Value::Bool(v) => Some(*v);
-    &'a str, "a string", Value::String(v) => Some(v.as_str());
-    &'a Strings, "an array of strings", Value::Array(Array::Strings(v)) => Some(v);
-    &'a [f32], "an array of f32", Value::Array(Array::F32(v)) => Some(v.as_slice());
-    &'a [bool], "an array of bools", Value::Array(Array::Bool(v)) => Some(v.as_slice());
 }
 
 /// The key/value pairs of a GGUF file, in the order of the file. No key is there twice.

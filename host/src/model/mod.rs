@@ -2,6 +2,7 @@
 
 mod dtype;
 mod error;
+mod from_value;
 pub mod gguf;
 mod layout;
 mod load_error;
@@ -14,8 +15,9 @@ pub mod tokenizer;
 
 pub use dtype::DType;
 pub use error::ModelError;
+pub use from_value::FromValue;
 pub use load_error::LoadError;
-pub use metadata::{Array, FromValue, Metadata, Strings, Value};
+pub use metadata::{Array, Metadata, Strings, Value};
 pub use ranges::TensorInfo;
 pub use shown::{printable, shortened};
 pub use source::{Checkpoint, Format, Tensor};

@@ -2,15 +2,17 @@
 
 /// Most characters of a name or value that a message repeats.
 const LONGEST: usize = 120;
+/// Most characters of another library's message, which may repeat the file.
+const LONGEST_REASON: usize = 400;
 
 /// `text` with every character escaped that would not print as itself (control characters, line ends, marks that turn
-/// the writing direction), whole.
+/// the writing direction), whole. A backslash stays, so that doing it twice changes nothing.
 #[must_use]
 pub fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
-            '"' | '\'' => out.push(c),
+            '"' | '\'' | '\\' => out.push(c),
             _ => out.extend(c.escape_debug()),
         }
     }
@@ -20,10 +22,25 @@ pub fn printable(text: &str) -> String {
 /// As [`printable`], but no longer than a message can bear.
 #[must_use]
 pub fn shortened(text: &str) -> String {
-    match text.char_indices().nth(LONGEST) {
+    cut(text, LONGEST)
+}
+
+/// As [`shortened`], for a whole message.
+pub(super) fn reason(text: &str) -> String {
+    cut(text, LONGEST_REASON)
+}
+
+fn cut(text: &str, longest: usize) -> String {
+    match text.char_indices().nth(longest) {
         Some((end, _)) => format!("{}.. ({} bytes)", printable(&text[..end]), text.len()),
         None => printable(text),
     }
+}
+
+/// What messages call the file at `path`.
+#[must_use]
+pub fn path_name(path: &std::path::Path) -> String {
+    printable(&path.display().to_string())
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use super::gguf::{self, Gguf, split};
 use super::metadata::Metadata;
 use super::ranges::{MAX_TENSORS, TensorInfo};
 use super::safetensors::{self, index};
-use super::{DType, LoadError, layout};
+use super::{DType, LoadError, layout, shown::path_name};
 
 /// Largest sidecar file that is read: tokenizers have up to 20 MB.
 const MAX_SIDECAR: u64 = 64 << 20;
@@ -184,7 +184,7 @@ impl Checkpoint {
     }
 
     fn open_index(path: &Path) -> Result<Self, LoadError> {
-        let name = path.display().to_string();
+        let name = path_name(path);
         let bytes = read(path, index::MAX_BYTES)?;
         let index = index::parse(&name, &bytes)?;
         let folder = folder_of(path);
@@ -331,7 +331,7 @@ fn folder_of(path: &Path) -> PathBuf {
 
 /// Opens a regular file; a pipe or a device would block or never end.
 fn open(path: &Path) -> Result<(File, u64), LoadError> {
-    let name = || path.display().to_string();
+    let name = || path_name(path);
     let io = |source| LoadError::Io { file: name(), source };
     let metadata = std::fs::metadata(path).map_err(io)?;
     if !metadata.is_file() {
@@ -342,7 +342,7 @@ fn open(path: &Path) -> Result<(File, u64), LoadError> {
 
 fn map(path: &Path) -> Result<Part, LoadError> {
     let (file, len) = open(path)?;
-    let name = path.display().to_string();
+    let name = path_name(path);
     if len == 0 {
         return Ok(Part { file: name, bytes: Bytes::Static(&[]) }); // an empty mapping is not for every system
     }
@@ -357,7 +357,7 @@ fn map(path: &Path) -> Result<Part, LoadError> {
 /// The whole of a small file.
 fn read(path: &Path, limit: u64) -> Result<Vec<u8>, LoadError> {
     let (file, got) = open(path)?;
-    let name = || path.display().to_string();
+    let name = || path_name(path);
     if got > limit {
         return Err(LoadError::Limit { file: name(), what: "its size in bytes".to_owned(), got, limit });
     }
