@@ -8,6 +8,8 @@
 pub mod backend;
 #[forbid(unsafe_code)]
 pub mod cli;
+#[forbid(unsafe_code)]
+pub mod engine;
 pub mod environment;
 pub mod measure;
 pub mod model;

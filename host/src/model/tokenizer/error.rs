@@ -110,11 +110,3 @@ pub enum TokenizerError {
         message: String,
     },
 }
-
-/// `text`, cut to 64 characters for a message.
-pub(super) fn shown(text: &str) -> String {
-    match text.char_indices().nth(64) {
-        Some((end, _)) => format!("{}...", text[..end].escape_debug()),
-        None => text.escape_debug().to_string(),
-    }
-}

@@ -1,8 +1,9 @@
 //! A tokenizer from a `tokenizer.json`.
 
 use super::added::AddedToken;
-use super::error::{TokenizerError, shown};
+use super::error::TokenizerError;
 use super::parts::{Parts, check_id};
+use crate::model::shortened;
 use serde::Deserialize;
 use std::collections::HashMap;
 use tokenizers::{DecoderWrapper, NormalizerWrapper, PreTokenizerWrapper};
@@ -94,7 +95,7 @@ fn added(list: Vec<Added>, tokens: &mut Vec<(String, u32)>) -> Result<Vec<AddedT
     for token in list {
         if token.single_word || token.lstrip || token.rstrip {
             let fault = "is matched by a rule (single_word, lstrip or rstrip) that is not supported";
-            return Err(TokenizerError::Added { id: token.id, token: shown(&token.content), fault });
+            return Err(TokenizerError::Added { id: token.id, token: shortened(&token.content), fault });
         }
         added.push(AddedToken { id: token.id, text: token.content, special: token.special });
     }
@@ -126,12 +127,12 @@ impl Merge {
             Self::Pair(pair) => Ok(pair),
             Self::Text(text) => match text.split_once(' ') {
                 Some((left, right)) if !right.contains(' ') => Ok((left.to_owned(), right.to_owned())),
-                _ => Err(TokenizerError::MergeForm { index, merge: shown(&text) }),
+                _ => Err(TokenizerError::MergeForm { index, merge: shortened(&text) }),
             },
         }
     }
 }
 
 fn unsupported(what: &'static str, got: &str, wanted: &'static str) -> TokenizerError {
-    TokenizerError::Unsupported { what, got: shown(got), wanted }
+    TokenizerError::Unsupported { what, got: shortened(got), wanted }
 }

@@ -2,8 +2,9 @@
 
 use super::added::{AddedToken, AddedTokens};
 use super::bytes::append_bytes;
-use super::error::{TokenizerError, shown};
+use super::error::TokenizerError;
 use super::pieces::Pieces;
+use crate::model::shortened;
 use std::collections::HashMap;
 use tokenizers::models::bpe::{BPE, Vocab};
 use tokenizers::{NormalizerWrapper, PreTokenizerWrapper, Tokenizer as Library};
@@ -41,7 +42,7 @@ impl Parts {
         let ids = self.check()?;
         for (index, (left, right)) in self.merges.iter().enumerate() {
             if let Some(missing) = missing(&ids, left, right) {
-                let (left, right, missing) = (shown(left), shown(right), shown(&missing));
+                let (left, right, missing) = (shortened(left), shortened(right), shortened(&missing));
                 return Err(TokenizerError::MergeToken { index, left, right, missing });
             }
         }
@@ -70,11 +71,11 @@ impl Parts {
         for (token, id) in all() {
             check_id(token, u64::from(id))?;
             if let Some(first) = ids.insert(token.as_str(), id) {
-                let token = shown(token);
+                let token = shortened(token);
                 return Err(TokenizerError::DuplicateToken { token, first: first.min(id), second: first.max(id) });
             }
             if let Some(first) = owners.insert(id, token) {
-                return Err(TokenizerError::DuplicateId { id, first: shown(first), second: shown(token) });
+                return Err(TokenizerError::DuplicateId { id, first: shortened(first), second: shortened(token) });
             }
         }
         if let Some(token) = self.added.iter().find(|t| t.text.is_empty()) {
@@ -89,7 +90,7 @@ pub(super) fn check_id(token: &str, id: u64) -> Result<(), TokenizerError> {
     if id <= u64::from(MAX_ID) {
         return Ok(());
     }
-    Err(TokenizerError::IdOutside { token: shown(token), id, limit: MAX_ID })
+    Err(TokenizerError::IdOutside { token: shortened(token), id, limit: MAX_ID })
 }
 
 /// The part of a merge, or its result, that is no token.

@@ -1,8 +1,9 @@
 //! A tokenizer from a vocabulary as GGUF files store it.
 
 use super::added::AddedToken;
-use super::error::{TokenizerError, shown};
+use super::error::TokenizerError;
 use super::parts::{Parts, check_id, missing};
+use crate::model::shortened;
 use std::collections::HashMap;
 use tokenizers::normalizers::unicode::NFC;
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
@@ -38,7 +39,7 @@ impl Vocabulary {
     pub(super) fn parts(self) -> Result<Parts, TokenizerError> {
         if self.model != "gpt2" {
             let (what, wanted) = ("model", "gpt2 (byte-level BPE)");
-            return Err(TokenizerError::Unsupported { what, got: shown(&self.model), wanted });
+            return Err(TokenizerError::Unsupported { what, got: shortened(&self.model), wanted });
         }
         let pre_tokenizer = pre_tokenizer(&self.pre)?;
         let len = self.tokens.len();
@@ -56,7 +57,7 @@ impl Vocabulary {
                 1 => tokens.push((text, id)),
                 2..=4 => added.push(AddedToken { id, text, special: token_type != 4 }),
                 5 => {} // fills the list up to the model's number of ids
-                got => return Err(TokenizerError::TokenType { id, token: shown(&text), got }),
+                got => return Err(TokenizerError::TokenType { id, token: shortened(&text), got }),
             }
         }
         let merges = usable_merges(&tokens, &self.merges)?;
@@ -72,13 +73,17 @@ fn usable_merges(tokens: &[(String, u32)], merges: &[String]) -> Result<Vec<(Str
     for (index, merge) in merges.iter().enumerate() {
         let pair = merge.split_once(' ').filter(|(l, r)| !l.is_empty() && !r.is_empty() && !r.contains(' '));
         let Some((left, right)) = pair else {
-            return Err(TokenizerError::MergeForm { index, merge: shown(merge) });
+            return Err(TokenizerError::MergeForm { index, merge: shortened(merge) });
         };
         match missing(&ids, left, right) {
             None => usable.push((left.to_owned(), right.to_owned())),
             Some(token) => {
                 if left_out == 0 {
-                    tracing::warn!(index, token = shown(&token), "a merge of the vocabulary names an unknown token");
+                    tracing::warn!(
+                        index,
+                        token = shortened(&token),
+                        "a merge of the vocabulary names an unknown token"
+                    );
                 }
                 left_out += 1;
             }
@@ -97,7 +102,7 @@ fn pre_tokenizer(pre: &str) -> Result<PreTokenizerWrapper, TokenizerError> {
         "qwen35" => QWEN35,
         _ => {
             let (what, wanted) = ("pre-tokenizer", "qwen2 or qwen35");
-            return Err(TokenizerError::Unsupported { what, got: shown(pre), wanted });
+            return Err(TokenizerError::Unsupported { what, got: shortened(pre), wanted });
         }
     };
     let split = Split::new(SplitPattern::Regex(pattern.to_owned()), SplitDelimiterBehavior::Isolated, false)
