@@ -5,10 +5,14 @@
 use cuda_std::launch::KernelInfo;
 
 use crate::attn::{norm_rope_warp, softmax_chunks};
+use crate::conv::window_quad;
 use crate::delta::{conv_warp, gated_norm_warp, gates_elem, window_commit, window_step};
 use crate::delta::{out_norm_block, out_norm_warp, rec_cols, rec_keyhead, rec_lanes};
 use crate::dense::{embed_rows, product_rows, product_tile};
+use crate::hyper::{expand_quad, mix_quad, squeeze_quad, write_quad};
+use crate::moe::{combine_quad, plan_block, router_warp, silu_mul_quad};
 use crate::norm::rms_warp;
+use crate::ple::{conv_quad, gate_warp};
 use crate::qsa::{block_keys_warp, scores_thread, select_search};
 
 /// A kernel instance.
@@ -75,6 +79,12 @@ const PRODUCT_TILE: Budget = Budget {
 };
 const SOFTMAX: Budget =
     Budget { registers: 128, shared_bytes: 5_152, reason: "8 sums and the addresses of a lane; 4 blocks an SM" };
+const QUAD: Budget =
+    Budget { registers: 40, shared_bytes: 0, reason: "12 blocks of 128 threads an SM: 1,536 of 2,048 threads" };
+const ROUTER: Budget =
+    Budget { registers: 64, shared_bytes: 0, reason: "up to 32 keys; 8 blocks of 128 threads an SM: 1,024 threads" };
+const PLAN: Budget =
+    Budget { registers: 40, shared_bytes: 40_960, reason: "one block; counts of 8 warps and 1,024 experts" };
 
 /// Probes are not tuned; the limit only shows when one grows out of proportion.
 const PROBE: Budget = Budget { registers: 64, shared_bytes: 16_384, reason: "small by construction" };
@@ -119,6 +129,29 @@ pub fn entries() -> Vec<Entry> {
         entry("qsa.block_keys/warp", block_keys_warp::QSA_BLOCK_KEYS_WARP.info(), ROW_WARP),
         entry("qsa.scores/thread", scores_thread::QSA_SCORES_THREAD.info(), ROW_WARP),
         entry("qsa.select/search", select_search::QSA_SELECT_SEARCH.info(), ROW_WARP),
+        entry("hyper.expand/quad", expand_quad::HYPER_EXPAND_QUAD_WIDE.info(), QUAD),
+        entry("hyper.expand/quad", expand_quad::HYPER_EXPAND_QUAD_NARROW.info(), QUAD),
+        entry("hyper.squeeze/quad", squeeze_quad::HYPER_SQUEEZE_QUAD_WIDE.info(), QUAD),
+        entry("hyper.squeeze/quad", squeeze_quad::HYPER_SQUEEZE_QUAD_NARROW.info(), QUAD),
+        entry("hyper.mix/quad", mix_quad::HYPER_MIX_QUAD_WIDE.info(), QUAD),
+        entry("hyper.mix/quad", mix_quad::HYPER_MIX_QUAD_NARROW.info(), QUAD),
+        entry("hyper.write/quad", write_quad::HYPER_WRITE_QUAD_WIDE.info(), QUAD),
+        entry("hyper.write/quad", write_quad::HYPER_WRITE_QUAD_NARROW.info(), QUAD),
+        entry("ple.conv/quad", conv_quad::PLE_CONV_QUAD_WIDE.info(), QUAD),
+        entry("ple.conv/quad", conv_quad::PLE_CONV_QUAD_NARROW.info(), QUAD),
+        entry("conv.window/quad", window_quad::CONV_WINDOW_QUAD_WIDE.info(), QUAD),
+        entry("conv.window/quad", window_quad::CONV_WINDOW_QUAD_NARROW.info(), QUAD),
+        entry("moe.silu_mul/quad", silu_mul_quad::MOE_SILU_MUL_QUAD_WIDE.info(), QUAD),
+        entry("moe.silu_mul/quad", silu_mul_quad::MOE_SILU_MUL_QUAD_NARROW.info(), QUAD),
+        entry("moe.combine/quad", combine_quad::MOE_COMBINE_QUAD_WIDE.info(), QUAD),
+        entry("moe.combine/quad", combine_quad::MOE_COMBINE_QUAD_NARROW.info(), QUAD),
+        entry("ple.gate/warp", gate_warp::PLE_GATE_WARP_WIDE.info(), QUAD),
+        entry("ple.gate/warp", gate_warp::PLE_GATE_WARP_NARROW.info(), QUAD),
+        entry("moe.router/warp", router_warp::MOE_ROUTER_WARP_E128.info(), ROUTER),
+        entry("moe.router/warp", router_warp::MOE_ROUTER_WARP_E256.info(), ROUTER),
+        entry("moe.router/warp", router_warp::MOE_ROUTER_WARP_E512.info(), ROUTER),
+        entry("moe.router/warp", router_warp::MOE_ROUTER_WARP_E1024.info(), ROUTER),
+        entry("moe.plan/block", plan_block::MOE_PLAN_BLOCK.info(), PLAN),
     ];
     all.extend(crate::probe::KERNELS.iter().map(|&kernel| entry("probe", kernel, PROBE)));
     all

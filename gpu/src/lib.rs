@@ -9,9 +9,15 @@
 pub mod attn;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod catalog;
+pub mod conv;
 pub mod delta;
 pub mod dense;
 pub mod geometry;
+pub mod hyper;
+pub mod moe;
 pub mod norm;
+pub mod ple;
+pub mod probe;
 pub mod probe;
 pub mod qsa;
+pub mod quad;

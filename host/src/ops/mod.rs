@@ -4,6 +4,7 @@ pub mod attn_norm_rope;
 pub mod attn_softmax;
 pub mod card;
 mod checks;
+pub mod conv_window;
 pub mod delta_commit;
 pub mod delta_conv;
 pub mod delta_gated_norm;
@@ -15,13 +16,25 @@ pub mod dense_embed;
 pub mod dense_product;
 pub mod dispatch;
 pub mod exactness;
+pub mod hyper_expand;
+pub mod hyper_mix;
+pub mod hyper_squeeze;
+pub mod hyper_write;
+pub mod moe_combine;
+pub mod moe_plan;
+pub mod moe_router;
+pub mod moe_silu_mul;
 pub mod norm_rms;
+pub mod ple_conv;
+pub mod ple_gate;
 pub mod qsa_block_keys;
 pub mod qsa_scores;
 pub mod qsa_select;
+mod quads;
 pub mod weights;
 
 pub use delta_sizes::{DeltaSizes, LogGate};
+pub use quads::QuadSizes;
 
 /// An operation by name, with its variants, most wanted first.
 pub type Listed = (&'static str, Vec<&'static str>);
@@ -44,6 +57,17 @@ pub fn list() -> Vec<Listed> {
         qsa_block_keys::QSA_BLOCK_KEYS.listed(),
         qsa_scores::QSA_SCORES.listed(),
         qsa_select::QSA_SELECT.listed(),
+        hyper_expand::HYPER_EXPAND.listed(),
+        hyper_squeeze::HYPER_SQUEEZE.listed(),
+        hyper_mix::HYPER_MIX.listed(),
+        hyper_write::HYPER_WRITE.listed(),
+        ple_gate::PLE_GATE.listed(),
+        ple_conv::PLE_CONV.listed(),
+        conv_window::CONV_WINDOW.listed(),
+        moe_router::MOE_ROUTER.listed(),
+        moe_plan::MOE_PLAN.listed(),
+        moe_silu_mul::MOE_SILU_MUL.listed(),
+        moe_combine::MOE_COMBINE.listed(),
     ]
 }
 /// Checks that every operation and variant that the switches name exists.

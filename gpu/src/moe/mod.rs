@@ -1,0 +1,129 @@
+//! Mixture of experts: routing, the plan of the experts' products, what lies between and behind them.
+//!
+//! A token t has k experts; pair `t k + j` is its j-th. Strides are in elements.
+
+pub mod combine_quad;
+pub mod plan_block;
+pub mod router_warp;
+pub mod silu_mul_quad;
+
+use crate::quad::Quads;
+
+/// Pairs of a tile: what one pass over an expert's weights serves.
+pub const TILE: usize = 8;
+/// In a tile: no pair here.
+pub const NO_PAIR: u32 = u32::MAX;
+/// u32 of a tile in memory: its expert, then its pairs.
+pub const TILE_WORDS: usize = 1 + TILE;
+/// Most experts of a layer.
+pub const MAX_EXPERTS: usize = 1024;
+/// Most experts of a token: a lane each.
+pub const MAX_CHOSEN: usize = 32;
+
+/// Most tiles that a plan of `pairs` pairs can have: each expert in use may leave its last tile unfilled.
+#[must_use]
+pub const fn max_tiles(pairs: usize, experts: usize) -> usize {
+    let used = if pairs < experts { pairs } else { experts };
+    (pairs + (TILE - 1) * used) / TILE
+}
+
+/// Launch parameters of `moe.router`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RouterParams {
+    /// f32 `[tokens][logits_stride]`, width `experts`.
+    pub logits: *const f32,
+    /// u32 `[tokens][ids_stride]`, width k.
+    pub ids: *mut u32,
+    /// f32 `[tokens][weights_stride]`, width k; all three are disjoint.
+    pub weights: *mut f32,
+    /// Tokens of the call, at least 1.
+    pub tokens: u32,
+    /// Experts, at least k.
+    pub experts: u32,
+    /// Experts of a token, 1 to 32.
+    pub k: u32,
+    /// 1: the weights of a token are divided by their sum. 0: they stay.
+    pub renormalise: u32,
+    /// Elements from a token's row to the next.
+    pub logits_stride: u32,
+    /// Elements from a token's row to the next.
+    pub ids_stride: u32,
+    /// Elements from a token's row to the next.
+    pub weights_stride: u32,
+    /// 0: fills the struct.
+    pub unused: u32,
+}
+const _: () = assert!(size_of::<RouterParams>() == 56); // no padding: nothing uninitialised crosses the launch
+
+/// Launch parameters of `moe.plan`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct PlanParams {
+    /// u32 `[pairs]`: the expert of each pair. A pair whose expert is not below `experts` gets no place.
+    pub ids: *const u32,
+    /// u32 `[max_tiles(pairs, experts)][TILE_WORDS]`: expert, then pairs or `NO_PAIR`; tiles beyond the count are not
+    /// written.
+    pub tiles: *mut u32,
+    /// u32 `[1]`: tiles of the plan.
+    pub n_tiles: *mut u32,
+    /// Pairs, at least 1, at most `plan_block::MAX_PAIRS`.
+    pub pairs: u32,
+    /// Experts, 1 to `MAX_EXPERTS`.
+    pub experts: u32,
+}
+const _: () = assert!(size_of::<PlanParams>() == 32);
+
+/// Launch parameters of `moe.silu_mul`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct SiluMulParams {
+    /// f32 `[rows][gate_stride]`.
+    pub gate: *const f32,
+    /// f32 `[rows][up_stride]`.
+    pub up: *const f32,
+    /// f32 `[rows][h_stride]`; disjoint from both.
+    pub h: *mut f32,
+    /// The rows of `h`.
+    pub quads: Quads,
+    /// Elements from a row to the next.
+    pub gate_stride: u32,
+    /// Elements from a row to the next.
+    pub up_stride: u32,
+    /// Elements from a row to the next.
+    pub h_stride: u32,
+}
+const _: () = assert!(size_of::<SiluMulParams>() == 48);
+
+/// Launch parameters of `moe.combine`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CombineParams {
+    /// f32 `[tokens][weights_stride]`, width k.
+    pub weights: *const f32,
+    /// f32 `[tokens k][down_stride]`, width d: the experts' outputs by pair.
+    pub down: *const f32,
+    /// f32 `[tokens][shared_gate_stride]`, width 1: the shared expert's gate before the sigmoid.
+    pub shared_gate: *const f32,
+    /// f32 `[tokens][shared_stride]`, width d.
+    pub shared: *const f32,
+    /// f32 `[tokens][y_stride]`, width d; disjoint from the others.
+    pub y: *mut f32,
+    /// The rows of `y`.
+    pub quads: Quads,
+    /// Experts of a token, at least 1.
+    pub k: u32,
+    /// Elements from a token's row to the next.
+    pub weights_stride: u32,
+    /// Elements from a pair's row to the next.
+    pub down_stride: u32,
+    /// Elements from a token's row to the next.
+    pub shared_gate_stride: u32,
+    /// Elements from a token's row to the next.
+    pub shared_stride: u32,
+    /// Elements from a token's row to the next.
+    pub y_stride: u32,
+    /// 0: fills the struct.
+    pub unused: u32,
+}
+const _: () = assert!(size_of::<CombineParams>() == 80);
