@@ -54,8 +54,8 @@ impl Quads {
 /// Reads `len` elements through the read-only cache; the others are 0.
 ///
 /// # Safety
-/// `p .. p + len` is in global memory that nothing writes during the launch; if `WIDE`, `len` is 4 and `p` a multiple of
-/// 16 bytes.
+/// `p .. p + len` is in global memory that nothing writes during the launch; if `WIDE`, `len` is 4 and `p` a multiple
+/// of 16 bytes.
 #[inline(always)]
 #[track_caller]
 pub unsafe fn load_nc<const WIDE: bool>(p: *const f32, len: usize) -> [f32; LEN] {
@@ -97,7 +97,8 @@ pub unsafe fn load<const WIDE: bool>(p: *const f32, len: usize) -> [f32; LEN] {
 /// Writes the first `len` elements.
 ///
 /// # Safety
-/// `p .. p + len` is in global memory that no other thread touches; if `WIDE`, `len` is 4 and `p` a multiple of 16 bytes.
+/// `p .. p + len` is in global memory that no other thread touches; if `WIDE`, `len` is 4 and `p` a multiple of 16
+/// bytes.
 #[inline(always)]
 #[track_caller]
 pub unsafe fn store<const WIDE: bool>(p: *mut f32, len: usize, v: [f32; LEN]) {

@@ -14,8 +14,8 @@ use super::SqueezeParams;
 use crate::quad;
 
 /// # Safety
-/// Shapes and aliasing as `SqueezeParams` says, every row a multiple of 4 elements from a multiple of 16 bytes; a thread a quad,
-/// blocks of `quad::BOUNDS`.
+/// Shapes and aliasing as `SqueezeParams` says, every row a multiple of 4 elements from a multiple of 16 bytes; a
+/// thread a quad, blocks of `quad::BOUNDS`.
 #[kernel]
 #[launch_bounds(quad::BOUNDS)]
 pub unsafe fn hyper_squeeze_quad_wide(p: SqueezeParams) {

@@ -1,10 +1,11 @@
 //! `moe.plan/block`: one block groups the pairs by expert and cuts each group into tiles, a stable counting sort.
 //!
-//! Math      expert e's pairs, ascending, in tiles of `TILE`; tiles by ascending expert; the last of each filled up with
+//! Math      expert e's pairs, ascending, in tiles of `TILE`; tiles by ascending expert; the last of each filled up
+//!           with
 //!           `NO_PAIR`
 //! Shapes    `PlanParams`; any ids
-//! Mapping   warp w takes the w-th run of pairs, 32 at a time: a lane a pair, counting; then a thread an expert; then the
-//!           warps over their runs again, placing. A block has as many warps as its pairs fill, up to 8
+//! Mapping   warp w takes the w-th run of pairs, 32 at a time: a lane a pair, counting; then a thread an expert; then
+//!           the warps over their runs again, placing. A block has as many warps as its pairs fill, up to 8
 //! Order     integers only: the result does not depend on the number of warps
 //! Barriers  three, by all threads: behind the counts, behind the totals, behind the first tiles; nothing returns early
 //! Budget    40 registers, 40,960 B shared, 0 B local (enforced by tests/tests/ptx/)

@@ -1,7 +1,8 @@
 //! `moe.router/warp`: a warp chooses a token's experts.
 //!
-//! Math      p = softmax(logits[t]); ids[t] = the k largest, equal ones by ascending id; weights[t] = p[ids], divided by
-//!           their sum if asked to. A NaN logit is the lowest and has p = 0, as -infinity has; where no logit is above
+//! Math      p = softmax(logits[t]); ids[t] = the k largest, equal ones by ascending id; weights[t] = p[ids], divided
+//!           by their sum if asked to. A NaN logit is the lowest and has p = 0, as -infinity has; where no logit is
+//!           above
 //!           -infinity all weights are 0, where one is +infinity they are NaN. The ids are distinct in any case.
 //! Shapes    `RouterParams`; up to 32 PER experts
 //! Mapping   warp w of the grid = token w; lane l holds experts PER l .. PER l + PER - 1

@@ -1,6 +1,7 @@
 //! `ple.conv/quad`: dilated depthwise convolution over tokens, its SiLU and the residuals.
 //!
-//! Math      s[t][i] += u[t][i] + silu(sum over k of taps[i][k] x[t - (K - 1 - k) dil][i]), x = m, before the call the window
+//! Math      s[t][i] += u[t][i] + silu(sum over k of taps[i][k] x[t - (K - 1 - k) dil][i]), x = m, before the call the
+//!           window
 //! Shapes    `ConvParams`; any width, number of taps and dilation
 //! Mapping   a thread a quad, rows by quads one after another over the grid (`quad::Quads`)
 //! Order     acc = 0; k ascending: acc = fma(tap, x, acc); then s + (u + silu(acc))
@@ -14,8 +15,8 @@ use super::ConvParams;
 use crate::quad;
 
 /// # Safety
-/// Shapes and aliasing as `ConvParams` says, every row a multiple of 4 elements from a multiple of 16 bytes; a thread a quad,
-/// blocks of `quad::BOUNDS`.
+/// Shapes and aliasing as `ConvParams` says, every row a multiple of 4 elements from a multiple of 16 bytes; a thread a
+/// quad, blocks of `quad::BOUNDS`.
 #[kernel]
 #[launch_bounds(quad::BOUNDS)]
 pub unsafe fn ple_conv_quad_wide(p: ConvParams) {
@@ -56,7 +57,8 @@ unsafe fn body<const WIDE: bool>(p: ConvParams) {
             }
         }
     }
-    // SAFETY: the quad lies within the rows of `u` and `s`; nothing writes `u`, this thread alone touches its part of `s`.
+    // SAFETY: the quad lies within the rows of `u` and `s`; nothing writes `u`, this thread alone touches its part of
+    // `s`.
     unsafe {
         let u = quad::load_nc::<WIDE>(p.u.add(t * p.u_stride as usize + quad.at), quad.len);
         let s = p.s.add(t * p.s_stride as usize + quad.at);

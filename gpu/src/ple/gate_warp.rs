@@ -4,7 +4,8 @@
 //!           u[t][c d + i] = sigmoid(sign(dot) sqrt(max(|dot|, 1e-6))) val[t][i], sign(0) = 0
 //! Shapes    `GateParams`; any width, any number of streams
 //! Mapping   warp w of the grid = stream w mod C of token w / C; lane l holds quads l, l + 32, ..
-//! Order     lane: one fma chain, quads and elements ascending; warp: xor 16, 8, 4, 2, 1; then the product with 1 / sqrt(d)
+//! Order     lane: one fma chain, quads and elements ascending; warp: xor 16, 8, 4, 2, 1; then the product with 1 /
+//!           sqrt(d)
 //! Barriers  none
 //! Budget    40 registers, 0 B shared, 0 B local (enforced by tests/tests/ptx/)
 //! Promise   Base; both instances give the same bits, and a token's do not depend on the call's others
@@ -24,8 +25,8 @@ pub const WARPS: u32 = BOUNDS.threads / 32;
 pub const LEAST: f32 = 1e-6;
 
 /// # Safety
-/// Shapes and aliasing as `GateParams` says, every row a multiple of 4 elements from a multiple of 16 bytes, and so is d;
-/// a warp a stream of a token, blocks of `BOUNDS`.
+/// Shapes and aliasing as `GateParams` says, every row a multiple of 4 elements from a multiple of 16 bytes, and so is
+/// d; a warp a stream of a token, blocks of `BOUNDS`.
 #[kernel]
 #[launch_bounds(BOUNDS)]
 pub unsafe fn ple_gate_warp_wide(p: GateParams) {

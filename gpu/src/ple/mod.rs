@@ -1,4 +1,5 @@
-//! PLE, the n-gram hash embedding: its gate and its convolution. `C` streams of width `d`, `W = C d`; strides in elements.
+//! PLE, the n-gram hash embedding: its gate and its convolution. `C` streams of width `d`, `W = C d`; strides in
+//! elements.
 
 pub mod conv_quad;
 pub mod gate_warp;
@@ -42,8 +43,8 @@ const _: () = assert!(size_of::<GateParams>() == 64); // no padding: nothing uni
 pub struct ConvParams {
     /// f32 `[tokens][m_stride]`, width W: the normed input.
     pub m: *const f32,
-    /// f32 `[(K - 1) dilation][window_stride]`, width W: the input of the tokens before the call, oldest first; not read
-    /// where K = 1.
+    /// f32 `[(K - 1) dilation][window_stride]`, width W: the input of the tokens before the call, oldest first; not
+    /// read where K = 1.
     pub window: *const f32,
     /// f32 `[W][K]`: the last tap is the token's own.
     pub taps: *const f32,

@@ -30,7 +30,8 @@ pub struct WindowArgs<'a> {
 /// Returns the variant's name. No operand may overlap one that is written.
 ///
 /// # Errors
-/// [`OpError::Layout`] or [`OpError::Value`] name the operand; nothing was enqueued then. Otherwise as [`Table::enqueue`].
+/// [`OpError::Layout`] or [`OpError::Value`] name the operand; nothing was enqueued then. Otherwise as
+/// [`Table::enqueue`].
 pub fn window(pick: Pick<'_>, stream: &Stream, mut args: WindowArgs<'_>) -> Result<&'static str, OpError> {
     let op = CONV_WINDOW.op;
     let ([rows, width], [tokens, _]) = (args.window.dims, args.x.dims);
@@ -49,7 +50,7 @@ pub fn window(pick: Pick<'_>, stream: &Stream, mut args: WindowArgs<'_>) -> Resu
         unused: 0,
         window: args.window.ptr_mut(),
     };
-    // SAFETY: the checks above are what `WindowParams` asks for, `sizes.wide` what the wide instance asks for; views borrow
-    // their buffers, which are freed in stream order.
+    // SAFETY: the checks above are what `WindowParams` asks for, `sizes.wide` what the wide instance asks for; views
+    // borrow their buffers, which are freed in stream order.
     unsafe { CONV_WINDOW.enqueue(pick, stream, &sizes, params) }
 }

@@ -32,7 +32,8 @@ pub struct ExpandArgs<'a> {
 /// Returns the variant's name. No operand may overlap one that is written.
 ///
 /// # Errors
-/// [`OpError::Layout`] or [`OpError::Value`] name the operand; nothing was enqueued then. Otherwise as [`Table::enqueue`].
+/// [`OpError::Layout`] or [`OpError::Value`] name the operand; nothing was enqueued then. Otherwise as
+/// [`Table::enqueue`].
 pub fn expand(pick: Pick<'_>, stream: &Stream, mut args: ExpandArgs<'_>) -> Result<&'static str, OpError> {
     let op = HYPER_EXPAND.op;
     let [tokens, dim] = args.h.dims;
@@ -50,7 +51,7 @@ pub fn expand(pick: Pick<'_>, stream: &Stream, mut args: ExpandArgs<'_>) -> Resu
         s_stride: args.s.stride(op, "s strides")?,
         s: args.s.ptr_mut(),
     };
-    // SAFETY: the checks above are what `ExpandParams` asks for, `sizes.wide` what the wide instance asks for; views borrow
-    // their buffers, which are freed in stream order.
+    // SAFETY: the checks above are what `ExpandParams` asks for, `sizes.wide` what the wide instance asks for; views
+    // borrow their buffers, which are freed in stream order.
     unsafe { HYPER_EXPAND.enqueue(pick, stream, &sizes, params) }
 }

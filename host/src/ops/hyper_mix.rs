@@ -34,7 +34,8 @@ pub struct MixArgs<'a> {
 /// Returns the variant's name. No operand may overlap one that is written.
 ///
 /// # Errors
-/// [`OpError::Layout`] or [`OpError::Value`] name the operand; nothing was enqueued then. Otherwise as [`Table::enqueue`].
+/// [`OpError::Layout`] or [`OpError::Value`] name the operand; nothing was enqueued then. Otherwise as
+/// [`Table::enqueue`].
 pub fn mix(pick: Pick<'_>, stream: &Stream, mut args: MixArgs<'_>) -> Result<&'static str, OpError> {
     let op = HYPER_MIX.op;
     let [tokens, dim] = args.x.dims;
@@ -58,7 +59,7 @@ pub fn mix(pick: Pick<'_>, stream: &Stream, mut args: MixArgs<'_>) -> Result<&'s
         inv_streams: 1.0 / streams as f32,
         x: args.x.ptr_mut(),
     };
-    // SAFETY: the checks above are what `MixParams` asks for, `sizes.wide` what the wide instance asks for; views borrow
-    // their buffers, which are freed in stream order.
+    // SAFETY: the checks above are what `MixParams` asks for, `sizes.wide` what the wide instance asks for; views
+    // borrow their buffers, which are freed in stream order.
     unsafe { HYPER_MIX.enqueue(pick, stream, &sizes, params) }
 }

@@ -19,8 +19,8 @@ pub static HYPER_SQUEEZE: Table<QuadSizes, SqueezeParams> = Table {
 
 /// Operands of [`squeeze`].
 pub struct SqueezeArgs<'a> {
-    /// f32 `[tokens, r + C]`, or `[tokens, r]` where nothing is injected: the products of the normed streams with `down`, then
-    /// with `inject`. Changed in place; rows may have gaps.
+    /// f32 `[tokens, r + C]`, or `[tokens, r]` where nothing is injected: the products of the normed streams with
+    /// `down`, then with `inject`. Changed in place; rows may have gaps.
     pub v: ViewMut<'a, f32, 2>,
     /// r: rows of `down`.
     pub rank: usize,
@@ -33,7 +33,8 @@ pub struct SqueezeArgs<'a> {
 /// Returns the variant's name. No operand may overlap one that is written.
 ///
 /// # Errors
-/// [`OpError::Layout`] or [`OpError::Value`] name the operand; nothing was enqueued then. Otherwise as [`Table::enqueue`].
+/// [`OpError::Layout`] or [`OpError::Value`] name the operand; nothing was enqueued then. Otherwise as
+/// [`Table::enqueue`].
 pub fn squeeze(pick: Pick<'_>, stream: &Stream, mut args: SqueezeArgs<'_>) -> Result<&'static str, OpError> {
     let op = HYPER_SQUEEZE.op;
     let [tokens, width] = args.v.dims;
@@ -57,7 +58,7 @@ pub fn squeeze(pick: Pick<'_>, stream: &Stream, mut args: SqueezeArgs<'_>) -> Re
         streams: count(op, "streams", args.streams, 1 << 24)? as f32,
         v: args.v.ptr_mut(),
     };
-    // SAFETY: the checks above are what `SqueezeParams` asks for, `sizes.wide` what the wide instance asks for; views borrow
-    // their buffers, which are freed in stream order.
+    // SAFETY: the checks above are what `SqueezeParams` asks for, `sizes.wide` what the wide instance asks for; views
+    // borrow their buffers, which are freed in stream order.
     unsafe { HYPER_SQUEEZE.enqueue(pick, stream, &sizes, params) }
 }

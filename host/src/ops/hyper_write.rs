@@ -32,7 +32,8 @@ pub struct WriteArgs<'a> {
 /// Returns the variant's name. No operand may overlap one that is written.
 ///
 /// # Errors
-/// [`OpError::Layout`] or [`OpError::Value`] name the operand; nothing was enqueued then. Otherwise as [`Table::enqueue`].
+/// [`OpError::Layout`] or [`OpError::Value`] name the operand; nothing was enqueued then. Otherwise as
+/// [`Table::enqueue`].
 pub fn write(pick: Pick<'_>, stream: &Stream, mut args: WriteArgs<'_>) -> Result<&'static str, OpError> {
     let op = HYPER_WRITE.op;
     let [tokens, dim] = args.y.dims;
@@ -55,7 +56,7 @@ pub fn write(pick: Pick<'_>, stream: &Stream, mut args: WriteArgs<'_>) -> Result
         unused: 0,
         s: args.s.ptr_mut(),
     };
-    // SAFETY: the checks above are what `WriteParams` asks for, `sizes.wide` what the wide instance asks for; views borrow
-    // their buffers, which are freed in stream order.
+    // SAFETY: the checks above are what `WriteParams` asks for, `sizes.wide` what the wide instance asks for; views
+    // borrow their buffers, which are freed in stream order.
     unsafe { HYPER_WRITE.enqueue(pick, stream, &sizes, params) }
 }

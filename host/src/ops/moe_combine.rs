@@ -36,7 +36,8 @@ pub struct CombineArgs<'a> {
 /// Returns the variant's name. No operand may overlap one that is written.
 ///
 /// # Errors
-/// [`OpError::Layout`] or [`OpError::Value`] name the operand; nothing was enqueued then. Otherwise as [`Table::enqueue`].
+/// [`OpError::Layout`] or [`OpError::Value`] name the operand; nothing was enqueued then. Otherwise as
+/// [`Table::enqueue`].
 pub fn combine(pick: Pick<'_>, stream: &Stream, mut args: CombineArgs<'_>) -> Result<&'static str, OpError> {
     let op = MOE_COMBINE.op;
     let [tokens, dim] = args.y.dims;
@@ -66,7 +67,7 @@ pub fn combine(pick: Pick<'_>, stream: &Stream, mut args: CombineArgs<'_>) -> Re
         unused: 0,
         y: args.y.ptr_mut(),
     };
-    // SAFETY: the checks above are what `CombineParams` asks for, `sizes.wide` what the wide instance asks for; views borrow
-    // their buffers, which are freed in stream order.
+    // SAFETY: the checks above are what `CombineParams` asks for, `sizes.wide` what the wide instance asks for; views
+    // borrow their buffers, which are freed in stream order.
     unsafe { MOE_COMBINE.enqueue(pick, stream, &sizes, params) }
 }

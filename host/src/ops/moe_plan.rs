@@ -32,8 +32,8 @@ pub struct PlanArgs<'a> {
     pub ids: View<'a, u32, 2>,
     /// Experts of the layer, at most 1,024.
     pub experts: usize,
-    /// u32 `[n, 1 + TILE]`, n at least `max_tiles(tokens k, experts)`: expert, then pairs `t k + j`, `NO_PAIR` behind the
-    /// last. Tiles beyond the plan's are not written.
+    /// u32 `[n, 1 + TILE]`, n at least `max_tiles(tokens k, experts)`: expert, then pairs `t k + j`, `NO_PAIR` behind
+    /// the last. Tiles beyond the plan's are not written.
     pub tiles: ViewMut<'a, u32, 2>,
     /// u32 `[1]`: tiles of the plan.
     pub n_tiles: ViewMut<'a, u32, 1>,
@@ -44,7 +44,8 @@ pub struct PlanArgs<'a> {
 /// Returns the variant's name. No operand may overlap another. Without pairs nothing is enqueued, `n_tiles` included.
 ///
 /// # Errors
-/// [`OpError::Layout`] or [`OpError::Value`] name the operand; nothing was enqueued then. Otherwise as [`Table::enqueue`].
+/// [`OpError::Layout`] or [`OpError::Value`] name the operand; nothing was enqueued then. Otherwise as
+/// [`Table::enqueue`].
 pub fn plan(pick: Pick<'_>, stream: &Stream, mut args: PlanArgs<'_>) -> Result<&'static str, OpError> {
     let op = MOE_PLAN.op;
     let (pairs, experts) = (args.ids.len(), args.experts);
@@ -65,6 +66,7 @@ pub fn plan(pick: Pick<'_>, stream: &Stream, mut args: PlanArgs<'_>) -> Result<&
     if pairs == 0 {
         return Ok(MOE_PLAN.base().name);
     }
-    // SAFETY: the checks above are what `PlanParams` asks for; views borrow their buffers, which are freed in stream order.
+    // SAFETY: the checks above are what `PlanParams` asks for; views borrow their buffers, which are freed in stream
+    // order.
     unsafe { MOE_PLAN.enqueue(pick, stream, &PlanSizes { pairs }, params) }
 }

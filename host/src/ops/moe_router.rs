@@ -49,12 +49,14 @@ pub struct RouterArgs<'a> {
 
 /// The k experts of largest probability, largest first, equal ones by ascending id, and their softmax over all experts.
 ///
-/// Ids are distinct and below the number of experts whatever the logits are: NaN is the lowest logit and has weight 0, as
-/// -infinity has. +infinity makes the token's weights NaN. Other tokens are not affected. Returns the variant's name. No
-/// operand may overlap another.
+/// Ids are distinct and below the number of experts whatever the logits are: NaN is the lowest logit and has weight 0,
+/// as
+/// -infinity has. +infinity makes the token's weights NaN. Other tokens are not affected. Returns the variant's name.
+/// No operand may overlap another.
 ///
 /// # Errors
-/// [`OpError::Layout`] or [`OpError::Value`] name the operand; nothing was enqueued then. Otherwise as [`Table::enqueue`].
+/// [`OpError::Layout`] or [`OpError::Value`] name the operand; nothing was enqueued then. Otherwise as
+/// [`Table::enqueue`].
 pub fn router(pick: Pick<'_>, stream: &Stream, mut args: RouterArgs<'_>) -> Result<&'static str, OpError> {
     let op = MOE_ROUTER.op;
     let ([tokens, experts], k) = (args.logits.dims, args.ids.dims[1]);
@@ -81,7 +83,7 @@ pub fn router(pick: Pick<'_>, stream: &Stream, mut args: RouterArgs<'_>) -> Resu
         ids: args.ids.ptr_mut(),
         weights: args.weights.ptr_mut(),
     };
-    // SAFETY: the checks above are what `RouterParams` asks for, the table's `kernel` has an instance for the experts; views
-    // borrow their buffers, which are freed in stream order.
+    // SAFETY: the checks above are what `RouterParams` asks for, the table's `kernel` has an instance for the experts;
+    // views borrow their buffers, which are freed in stream order.
     unsafe { MOE_ROUTER.enqueue(pick, stream, &RouterSizes { tokens, experts }, params) }
 }

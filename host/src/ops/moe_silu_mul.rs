@@ -31,7 +31,8 @@ pub struct SiluMulArgs<'a> {
 /// Returns the variant's name. No operand may overlap one that is written.
 ///
 /// # Errors
-/// [`OpError::Layout`] or [`OpError::Value`] name the operand; nothing was enqueued then. Otherwise as [`Table::enqueue`].
+/// [`OpError::Layout`] or [`OpError::Value`] name the operand; nothing was enqueued then. Otherwise as
+/// [`Table::enqueue`].
 pub fn silu_mul(pick: Pick<'_>, stream: &Stream, mut args: SiluMulArgs<'_>) -> Result<&'static str, OpError> {
     let op = MOE_SILU_MUL.op;
     let [rows, width] = args.h.dims;
@@ -50,7 +51,7 @@ pub fn silu_mul(pick: Pick<'_>, stream: &Stream, mut args: SiluMulArgs<'_>) -> R
         h_stride: args.h.stride(op, "h strides")?,
         h: args.h.ptr_mut(),
     };
-    // SAFETY: the checks above are what `SiluMulParams` asks for, `sizes.wide` what the wide instance asks for; views borrow
-    // their buffers, which are freed in stream order.
+    // SAFETY: the checks above are what `SiluMulParams` asks for, `sizes.wide` what the wide instance asks for; views
+    // borrow their buffers, which are freed in stream order.
     unsafe { MOE_SILU_MUL.enqueue(pick, stream, &sizes, params) }
 }

@@ -33,12 +33,14 @@ pub struct ConvArgs<'a> {
     pub dilation: usize,
 }
 
-/// `s[t, i] += u[t, i] + silu(sum over k of taps[i, k] m[t - (K - 1 - k) dilation, i])`, rows before the call from `window`.
+/// `s[t, i] += u[t, i] + silu(sum over k of taps[i, k] m[t - (K - 1 - k) dilation, i])`, rows before the call from
+/// `window`.
 ///
 /// Returns the variant's name. No operand may overlap one that is written.
 ///
 /// # Errors
-/// [`OpError::Layout`] or [`OpError::Value`] name the operand; nothing was enqueued then. Otherwise as [`Table::enqueue`].
+/// [`OpError::Layout`] or [`OpError::Value`] name the operand; nothing was enqueued then. Otherwise as
+/// [`Table::enqueue`].
 pub fn conv(pick: Pick<'_>, stream: &Stream, mut args: ConvArgs<'_>) -> Result<&'static str, OpError> {
     let op = PLE_CONV.op;
     let [tokens, width] = args.s.dims;
@@ -72,7 +74,7 @@ pub fn conv(pick: Pick<'_>, stream: &Stream, mut args: ConvArgs<'_>) -> Result<&
         unused: 0,
         s: args.s.ptr_mut(),
     };
-    // SAFETY: the checks above are what `ConvParams` asks for, `sizes.wide` what the wide instance asks for; views borrow
-    // their buffers, which are freed in stream order.
+    // SAFETY: the checks above are what `ConvParams` asks for, `sizes.wide` what the wide instance asks for; views
+    // borrow their buffers, which are freed in stream order.
     unsafe { PLE_CONV.enqueue(pick, stream, &sizes, params) }
 }

@@ -43,13 +43,14 @@ pub struct GateArgs<'a> {
     pub u: ViewMut<'a, f32, 2>,
 }
 
-/// `u[t, c d + i] = sigmoid(sign(dot) sqrt(max(|dot|, 1e-6))) val[t, i]`, where `dot` is the product of the stream's key
-/// and query over `sqrt(d)`, and `sign(0) = 0`.
+/// `u[t, c d + i] = sigmoid(sign(dot) sqrt(max(|dot|, 1e-6))) val[t, i]`, where `dot` is the product of the stream's
+/// key and query over `sqrt(d)`, and `sign(0) = 0`.
 ///
 /// Returns the variant's name. No operand may overlap one that is written.
 ///
 /// # Errors
-/// [`OpError::Layout`] or [`OpError::Value`] name the operand; nothing was enqueued then. Otherwise as [`Table::enqueue`].
+/// [`OpError::Layout`] or [`OpError::Value`] name the operand; nothing was enqueued then. Otherwise as
+/// [`Table::enqueue`].
 pub fn gate(pick: Pick<'_>, stream: &Stream, mut args: GateArgs<'_>) -> Result<&'static str, OpError> {
     let op = PLE_GATE.op;
     let [tokens, dim] = args.val.dims;
@@ -78,7 +79,7 @@ pub fn gate(pick: Pick<'_>, stream: &Stream, mut args: GateArgs<'_>) -> Result<&
         inv_sqrt_dim: (1.0 / (dim as f64).sqrt()) as f32,
         u: args.u.ptr_mut(),
     };
-    // SAFETY: the checks above are what `GateParams` asks for, `sizes.wide` what the wide instance asks for; views borrow
-    // their buffers, which are freed in stream order.
+    // SAFETY: the checks above are what `GateParams` asks for, `sizes.wide` what the wide instance asks for; views
+    // borrow their buffers, which are freed in stream order.
     unsafe { PLE_GATE.enqueue(pick, stream, &sizes, params) }
 }
