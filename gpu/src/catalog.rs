@@ -81,6 +81,11 @@ const SOFTMAX: Budget =
     Budget { registers: 128, shared_bytes: 5_152, reason: "8 sums and the addresses of a lane; 4 blocks an SM" };
 const QUAD: Budget =
     Budget { registers: 40, shared_bytes: 0, reason: "12 blocks of 128 threads an SM: 1,536 of 2,048 threads" };
+const PLE: Budget = Budget {
+    registers: 64,
+    shared_bytes: 0,
+    reason: "loads of several taps or quads under way; 8 blocks of 128 threads",
+};
 const ROUTER: Budget =
     Budget { registers: 64, shared_bytes: 0, reason: "up to 32 keys; 8 blocks of 128 threads an SM: 1,024 threads" };
 const PLAN: Budget =
@@ -137,16 +142,16 @@ pub fn entries() -> Vec<Entry> {
         entry("hyper.mix/quad", mix_quad::HYPER_MIX_QUAD_NARROW.info(), QUAD),
         entry("hyper.write/quad", write_quad::HYPER_WRITE_QUAD_WIDE.info(), QUAD),
         entry("hyper.write/quad", write_quad::HYPER_WRITE_QUAD_NARROW.info(), QUAD),
-        entry("ple.conv/quad", conv_quad::PLE_CONV_QUAD_WIDE.info(), QUAD),
-        entry("ple.conv/quad", conv_quad::PLE_CONV_QUAD_NARROW.info(), QUAD),
+        entry("ple.conv/quad", conv_quad::PLE_CONV_QUAD_WIDE.info(), PLE),
+        entry("ple.conv/quad", conv_quad::PLE_CONV_QUAD_NARROW.info(), PLE),
         entry("conv.window/quad", window_quad::CONV_WINDOW_QUAD_WIDE.info(), QUAD),
         entry("conv.window/quad", window_quad::CONV_WINDOW_QUAD_NARROW.info(), QUAD),
         entry("moe.silu_mul/quad", silu_mul_quad::MOE_SILU_MUL_QUAD_WIDE.info(), QUAD),
         entry("moe.silu_mul/quad", silu_mul_quad::MOE_SILU_MUL_QUAD_NARROW.info(), QUAD),
         entry("moe.combine/quad", combine_quad::MOE_COMBINE_QUAD_WIDE.info(), QUAD),
         entry("moe.combine/quad", combine_quad::MOE_COMBINE_QUAD_NARROW.info(), QUAD),
-        entry("ple.gate/warp", gate_warp::PLE_GATE_WARP_WIDE.info(), QUAD),
-        entry("ple.gate/warp", gate_warp::PLE_GATE_WARP_NARROW.info(), QUAD),
+        entry("ple.gate/warp", gate_warp::PLE_GATE_WARP_WIDE.info(), PLE),
+        entry("ple.gate/warp", gate_warp::PLE_GATE_WARP_NARROW.info(), PLE),
         entry("moe.router/warp", router_warp::MOE_ROUTER_WARP_E128.info(), ROUTER),
         entry("moe.router/warp", router_warp::MOE_ROUTER_WARP_E256.info(), ROUTER),
         entry("moe.router/warp", router_warp::MOE_ROUTER_WARP_E512.info(), ROUTER),

@@ -18,6 +18,5 @@ pub mod moe;
 pub mod norm;
 pub mod ple;
 pub mod probe;
-pub mod probe;
 pub mod qsa;
 pub mod quad;

@@ -7,7 +7,7 @@
 //! Order     lane: one fma chain, quads and elements ascending; warp: xor 16, 8, 4, 2, 1; then the product with 1 /
 //!           sqrt(d)
 //! Barriers  none
-//! Budget    40 registers, 0 B shared, 0 B local (enforced by tests/tests/ptx/)
+//! Budget    64 registers, 0 B shared, 0 B local (enforced by tests/tests/ptx/)
 //! Promise   Base; both instances give the same bits, and a token's do not depend on the call's others
 
 use cuda_std::launch::Bounds;

@@ -2,7 +2,7 @@
 
 use varve_gpu::hyper::{WriteParams, write_quad};
 
-use super::delta_sizes::count;
+use super::checks::count;
 use super::dispatch::{OpError, Pick, Table, Variant};
 use super::quads::{QuadSizes, Rows, all_wide, at_least_one};
 use crate::backend::{Stream, View, ViewMut};

@@ -2,7 +2,7 @@
 
 use varve_gpu::moe::{MAX_EXPERTS, PlanParams, TILE_WORDS, max_tiles, plan_block};
 
-use super::delta_sizes::count;
+use super::checks::count;
 use super::dispatch::{OpError, Pick, Table, Variant};
 use crate::backend::{Launch, Stream, View, ViewMut};
 

@@ -2,7 +2,7 @@
 
 use varve_gpu::moe::{MAX_CHOSEN, MAX_EXPERTS, RouterParams, router_warp};
 
-use super::delta_sizes::count;
+use super::checks::count;
 use super::dispatch::{OpError, Pick, Table, Variant};
 use super::quads::Rows;
 use crate::backend::{Launch, Stream, View, ViewMut};

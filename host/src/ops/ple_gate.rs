@@ -2,7 +2,7 @@
 
 use varve_gpu::ple::{GateParams, gate_warp};
 
-use super::delta_sizes::count;
+use super::checks::count;
 use super::dispatch::{OpError, Pick, Table, Variant};
 use super::quads::{Rows, all_wide, at_least_one};
 use crate::backend::{Launch, Stream, View, ViewMut};

@@ -2,7 +2,7 @@
 
 use varve_gpu::quad::{self, Quads};
 
-use super::delta_sizes::{count, row_stride};
+use super::checks::{count, row_stride};
 use super::dispatch::OpError;
 use crate::backend::{Launch, View, ViewMut};
 
