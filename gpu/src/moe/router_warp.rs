@@ -168,10 +168,9 @@ fn take<const PER: usize>(keys: &mut [u32; PER], top: u32) -> u32 {
 
 #[inline(always)]
 fn warp_max(v: u32) -> u32 {
-    let mut best = v;
-    for step in [16, 8, 4, 2, 1] {
-        let other = warp::shfl_xor(best, step);
-        best = if other > best { other } else { best };
-    }
-    best
+    let step = |v: u32, mask: u32| {
+        let other = warp::shfl_xor(v, mask);
+        if other > v { other } else { v }
+    };
+    step(step(step(step(step(v, 16), 8), 4), 2), 1)
 }
