@@ -10,7 +10,7 @@ use crate::delta::{conv_warp, gated_norm_warp, gates_elem, window_commit, window
 use crate::delta::{out_norm_block, out_norm_warp, rec_cols, rec_keyhead, rec_lanes};
 use crate::dense::{embed_rows, product_rows, product_tile};
 use crate::hyper::{expand_quad, mix_quad, squeeze_quad, write_quad};
-use crate::moe::{combine_quad, plan_block, router_warp, silu_mul_quad};
+use crate::moe::{self, combine_quad, plan_block, router_warp, silu_mul_quad};
 use crate::norm::rms_warp;
 use crate::ple::{conv_quad, gate_warp};
 use crate::qsa::{block_keys_warp, scores_thread, select_search};
@@ -157,6 +157,12 @@ pub fn entries() -> Vec<Entry> {
         entry("moe.router/warp", router_warp::MOE_ROUTER_WARP_E512.info(), ROUTER),
         entry("moe.router/warp", router_warp::MOE_ROUTER_WARP_E1024.info(), ROUTER),
         entry("moe.plan/block", plan_block::MOE_PLAN_BLOCK.info(), PLAN),
+        entry("moe.product/pair", moe::product_pair::MOE_PRODUCT_PAIR_F32.info(), PRODUCT_ROWS),
+        entry("moe.product/pair", moe::product_pair::MOE_PRODUCT_PAIR_F16.info(), PRODUCT_ROWS),
+        entry("moe.product/pair", moe::product_pair::MOE_PRODUCT_PAIR_BF16.info(), PRODUCT_ROWS),
+        entry("moe.product/tile", moe::product_tile::MOE_PRODUCT_TILE_F32.info(), PRODUCT_TILE),
+        entry("moe.product/tile", moe::product_tile::MOE_PRODUCT_TILE_F16.info(), PRODUCT_TILE),
+        entry("moe.product/tile", moe::product_tile::MOE_PRODUCT_TILE_BF16.info(), PRODUCT_TILE),
     ];
     all.extend(crate::probe::KERNELS.iter().map(|&kernel| entry("probe", kernel, PROBE)));
     all

@@ -4,6 +4,8 @@
 
 pub mod combine_quad;
 pub mod plan_block;
+pub mod product_pair;
+pub mod product_tile;
 pub mod router_warp;
 pub mod silu_mul_quad;
 
@@ -127,3 +129,35 @@ pub struct CombineParams {
     pub unused: u32,
 }
 const _: () = assert!(size_of::<CombineParams>() == 80);
+
+/// Launch parameters of every `moe.product` variant. Pointers are 16-byte aligned (8 bytes for 16-bit weights), strides
+/// are in elements, those of x multiples of 4; no two arrays overlap.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ExpertProductParams {
+    /// `[experts][n_out][n_in]` of the kernel's weight type.
+    pub w: *const u8,
+    /// f32 `[pairs / pairs_of_row][x_stride]`: pair p reads row `p / pairs_of_row`.
+    pub x: *const f32,
+    /// f32 `[pairs][y_stride]`.
+    pub y: *mut f32,
+    /// u32 `[pairs]`: expert of each pair; read by `pair`.
+    pub ids: *const u32,
+    /// u32 `[max_tiles][TILE_WORDS]`, as `moe.plan` writes them; read by `tile`.
+    pub tiles: *const u32,
+    /// u32 `[1]`: tiles that there are; read by `tile`.
+    pub n_tiles: *const u32,
+    /// Columns of an expert's matrix, a multiple of 4.
+    pub n_in: u32,
+    /// Rows of an expert's matrix.
+    pub n_out: u32,
+    /// Experts; a pair of another one gives NaN.
+    pub experts: u32,
+    /// Pairs that share a row of x: the experts of a token, or 1.
+    pub pairs_of_row: u32,
+    /// Elements from a row of x to the next.
+    pub x_stride: u32,
+    /// Elements from a pair's y to the next.
+    pub y_stride: u32,
+}
+const _: () = assert!(size_of::<ExpertProductParams>() == 72);

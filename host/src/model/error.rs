@@ -16,6 +16,9 @@ pub enum ModelError {
         /// Tokens it can have.
         limit: usize,
     },
+    /// A pass of nothing.
+    #[error("there are no tokens to go on from")]
+    Empty,
     /// A token id outside the vocabulary.
     #[error("token id {id} is not in the vocabulary of {vocab} ids")]
     Token {

@@ -1,24 +1,39 @@
 //! Models: files and tokenizers, weights on a device, the layer graph, and the state of a sequence.
 
+pub mod config;
 mod dtype;
 mod error;
 mod from_value;
 pub mod gguf;
+mod graph;
+mod layers;
 mod layout;
 mod load_error;
+mod loaded;
 mod metadata;
+pub mod ngram;
+mod open_error;
 mod ranges;
+mod rope;
+mod rows;
+mod run;
 pub mod safetensors;
+mod sequence;
 mod shown;
 mod source;
 pub mod tokenizer;
+mod weights;
 
 pub use dtype::DType;
 pub use error::ModelError;
 pub use from_value::FromValue;
 pub use load_error::LoadError;
+pub use loaded::{DEFAULT_CHUNK, DEFAULT_CONTEXT, LoadOptions, Model};
 pub use metadata::{Array, Metadata, Strings, Value};
+pub use open_error::OpenError;
 pub use ranges::TensorInfo;
+pub use run::Probe;
+pub use sequence::Sequence;
 pub use shown::{printable, shortened};
 pub use source::{Checkpoint, Format, Tensor};
 

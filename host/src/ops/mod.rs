@@ -22,6 +22,7 @@ pub mod hyper_squeeze;
 pub mod hyper_write;
 pub mod moe_combine;
 pub mod moe_plan;
+pub mod moe_product;
 pub mod moe_router;
 pub mod moe_silu_mul;
 pub mod norm_rms;
@@ -64,6 +65,7 @@ pub fn list() -> Vec<Listed> {
         ple_gate::PLE_GATE.listed(),
         ple_conv::PLE_CONV.listed(),
         conv_window::CONV_WINDOW.listed(),
+        moe_product::MOE_PRODUCT.listed(),
         moe_router::MOE_ROUTER.listed(),
         moe_plan::MOE_PLAN.listed(),
         moe_silu_mul::MOE_SILU_MUL.listed(),

@@ -1,0 +1,195 @@
+//! A model on a device, ready to run.
+
+use super::config::Config;
+use super::graph::{Graph, Logits, Scratch};
+use super::rope::Rope;
+use super::run::{Probe, Run};
+use super::weights::Reader;
+use super::{Checkpoint, LanguageModel, ModelError, OpenError, Sequence};
+use crate::backend::{Device, Stream};
+use crate::ops::dispatch::{Dispatch, Switches};
+
+/// How a model is loaded.
+#[derive(Clone, Debug)]
+pub struct LoadOptions {
+    /// Most tokens of a sequence; `None` is what the model was made for, or [`DEFAULT_CONTEXT`] if that is more.
+    pub context: Option<usize>,
+    /// Most tokens of a pass: a longer prompt takes several.
+    pub chunk: usize,
+    /// Which variants may run.
+    pub switches: Switches,
+}
+
+/// Tokens of a sequence where nobody says otherwise: keys and values are allocated in full.
+pub const DEFAULT_CONTEXT: usize = 4096;
+/// Tokens of a pass where nobody says otherwise.
+pub const DEFAULT_CHUNK: usize = 512;
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        Self { context: None, chunk: DEFAULT_CHUNK, switches: Switches::default() }
+    }
+}
+
+/// A model.
+pub struct Model {
+    config: Config,
+    context: usize,
+    chunk: usize,
+    device: Device,
+    stream: Stream,
+    dispatch: Dispatch,
+    rope: Rope,
+    graph: Graph,
+    /// `None` only while a pass uses it.
+    scratch: Option<Scratch>,
+}
+
+impl Model {
+    /// Checks the checkpoint against its configuration, then copies its weights to the device. `progress` is told the
+    /// bytes read so far and in all.
+    ///
+    /// # Errors
+    /// [`OpenError`]; nothing was copied unless the device failed.
+    pub fn load(
+        checkpoint: &Checkpoint,
+        device: &Device,
+        options: &LoadOptions,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Self, OpenError> {
+        let config = Config::read(checkpoint)?;
+        let context = options.context.unwrap_or_else(|| config.context.min(DEFAULT_CONTEXT));
+        if !(1..=config.context).contains(&context) {
+            let (got, rule) = (context.to_string(), format!("the model was made for 1 to {}", config.context));
+            return Err(OpenError::Config { file: checkpoint.name(), key: "context".into(), got, rule });
+        }
+        let dry = Reader::new(checkpoint, device, true, &|_| ());
+        Graph::load(&dry, &config)?;
+        dry.finish(config.layers.len())?;
+        let total = checkpoint.tensors().map(|tensor| tensor.n_bytes() as u64).sum();
+        let (done, progress) = (std::cell::Cell::new(0u64), std::cell::RefCell::new(progress));
+        let count = |bytes: u64| {
+            done.set(done.get() + bytes);
+            (progress.borrow_mut())(done.get(), total);
+        };
+        let graph = Graph::load(&Reader::new(checkpoint, device, false, &count), &config)?;
+        let chunk = options.chunk.clamp(1, context);
+        Ok(Self {
+            rope: Rope::new(device, &config.attention, context)?,
+            scratch: Some(Scratch::new(device, &config, chunk, context, 1)?),
+            stream: device.stream()?,
+            dispatch: Dispatch::new(options.switches.clone()),
+            device: device.clone(),
+            config,
+            context,
+            chunk,
+            graph,
+        })
+    }
+
+    /// Sizes of the model.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Appends `tokens` and returns the logits after each, `[tokens, vocab]`, while `probe` watches.
+    ///
+    /// # Errors
+    /// As [`LanguageModel::forward`].
+    pub fn forward_all(
+        &mut self,
+        sequence: &mut Sequence,
+        tokens: &[u32],
+        probe: &mut Probe,
+    ) -> Result<Vec<f32>, ModelError> {
+        self.check(sequence, tokens)?;
+        let mut scratch = Scratch::new(&self.device, &self.config, self.chunk, self.context, self.chunk)?;
+        let mut logits = Vec::with_capacity(tokens.len() * self.config.vocab);
+        for chunk in tokens.chunks(self.chunk) {
+            self.pass(sequence, chunk, &mut scratch, (Logits::All, probe))?;
+            logits.extend(Graph::logits(&scratch, chunk.len())?);
+        }
+        Ok(logits)
+    }
+
+    fn check(&self, sequence: &Sequence, tokens: &[u32]) -> Result<(), ModelError> {
+        if tokens.is_empty() {
+            return Err(ModelError::Empty);
+        }
+        let asked = sequence.position + tokens.len();
+        if asked > self.context {
+            return Err(ModelError::Context { asked, limit: self.context });
+        }
+        let vocab = self.config.vocab;
+        match tokens.iter().find(|&&id| id as usize >= vocab) {
+            Some(&id) => Err(ModelError::Token { id, vocab }),
+            None => Ok(()),
+        }
+    }
+
+    fn pass(
+        &self,
+        sequence: &mut Sequence,
+        tokens: &[u32],
+        scratch: &mut Scratch,
+        (logits, probe): (Logits, &mut Probe),
+    ) -> Result<(), ModelError> {
+        let run = Run {
+            stream: &self.stream,
+            dispatch: &self.dispatch,
+            tokens: tokens.len(),
+            rope: self.rope.from(sequence.position)?,
+            eps: self.config.eps,
+        };
+        self.graph.pass(&run, tokens, sequence, scratch, (logits, probe))?;
+        sequence.position += tokens.len();
+        let reach = self.config.ple.as_ref().map_or(0, |ple| ple.ngram - 1);
+        sequence.last.extend(tokens);
+        let older = sequence.last.len().saturating_sub(reach);
+        sequence.last.drain(..older);
+        Ok(())
+    }
+}
+
+impl LanguageModel for Model {
+    type Sequence = Sequence;
+
+    fn context(&self) -> usize {
+        self.context
+    }
+
+    fn vocab(&self) -> usize {
+        self.config.vocab
+    }
+
+    fn sequence(&self) -> Result<Sequence, ModelError> {
+        Ok(Sequence::new(&self.device, &self.config, self.context)?)
+    }
+
+    fn forward(&mut self, sequence: &mut Sequence, tokens: &[u32]) -> Result<Vec<f32>, ModelError> {
+        self.check(sequence, tokens)?;
+        let mut scratch = match self.scratch.take() {
+            Some(scratch) => scratch,
+            None => Scratch::new(&self.device, &self.config, self.chunk, self.context, 1)?,
+        };
+        let chunks = tokens.len().div_ceil(self.chunk);
+        let passes = tokens.chunks(self.chunk).enumerate().try_for_each(|(i, chunk)| {
+            let logits = if i + 1 == chunks { Logits::Last } else { Logits::None };
+            self.pass(sequence, chunk, &mut scratch, (logits, &mut Probe::none()))
+        });
+        let logits = passes.and_then(|()| Ok(Graph::logits(&scratch, 1)?));
+        self.scratch = Some(scratch);
+        let logits = logits?;
+        if logits.iter().any(|v| !v.is_finite()) {
+            return Err(ModelError::NotFinite { position: sequence.position - 1 });
+        }
+        Ok(logits)
+    }
+}

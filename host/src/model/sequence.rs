@@ -1,0 +1,93 @@
+//! What one sequence keeps between passes.
+//!
+//! | what | of each | type and shape |
+//! |---|---|---|
+//! | recurrent state | Gated DeltaNet layer | f32 `[128][value heads][128]` |
+//! | convolution window | Gated DeltaNet layer | f32 `[3][channels]` |
+//! | keys and values | attention layer | f32 `[context][kv heads * head dim]`, twice |
+//! | block keys | attention layer with QSA | f32 `[context / ratio][index dim]` |
+//! | raw index keys | attention layer with QSA | f32 `[ratio - 1][index dim]` |
+//! | n-gram window | layer with an n-gram embedding | f32 `[(taps - 1) * longest n-gram][streams * hidden]` |
+//! | last tokens | sequence | as many ids as an n-gram reaches back |
+//!
+//! All are f32, so that a pass adds nothing to the rounding of its own products. The fixed part cannot be cut back to
+//! an earlier token; keys and values can.
+
+use super::config::{Config, LayerKind};
+use super::layers::attention::AttentionState;
+use super::layers::gdn::GdnState;
+use super::layers::ple::PleState;
+use crate::backend::{BackendError, Device};
+
+/// The state of a sequence.
+pub struct Sequence {
+    /// Tokens so far.
+    pub(super) position: usize,
+    /// The last tokens, as many as an n-gram reaches back, oldest first.
+    pub(super) last: Vec<u32>,
+    pub(super) mixers: Vec<MixerState>,
+    pub(super) ple: Vec<PleState>,
+}
+
+/// Of the token mixer of a layer.
+pub(super) enum MixerState {
+    /// Gated DeltaNet.
+    Gdn(GdnState),
+    /// Attention.
+    Attention(AttentionState),
+}
+
+impl Sequence {
+    pub(super) fn new(device: &Device, config: &Config, context: usize) -> Result<Self, BackendError> {
+        let mixer = |kind: &LayerKind| {
+            Ok(match kind {
+                LayerKind::Gdn => MixerState::Gdn(GdnState::new(device, &config.gdn)?),
+                LayerKind::Attention => MixerState::Attention(AttentionState::new(device, &config.attention, context)?),
+            })
+        };
+        let ple = |sizes| PleState::new(device, sizes, config.wide());
+        let ple = config.ple.iter().flat_map(|sizes| sizes.layers.iter().map(move |_| ple(sizes)));
+        Ok(Self {
+            position: 0,
+            last: Vec::new(),
+            mixers: config.layers.iter().map(mixer).collect::<Result<_, BackendError>>()?,
+            ple: ple.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Tokens so far.
+    #[must_use]
+    pub fn position(&self) -> usize {
+        self.position
+    }
+
+    /// The recurrent state of a Gated DeltaNet layer, f32 `[128][value heads][128]`; `None` for other layers.
+    ///
+    /// # Errors
+    /// Where the device failed.
+    pub fn recurrent_state(&self, layer: usize) -> Result<Option<Vec<f32>>, BackendError> {
+        match self.mixers.get(layer) {
+            Some(MixerState::Gdn(state)) => state.state.read().map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Bytes in device memory: what does not grow with the context, and what does.
+    #[must_use]
+    pub fn bytes(&self) -> (usize, usize) {
+        let (mut fixed, mut growing) = (0, 0);
+        for mixer in &self.mixers {
+            match mixer {
+                MixerState::Gdn(state) => fixed += state.state.len() * size_of::<f32>() + state.window.bytes(),
+                MixerState::Attention(state) => {
+                    growing += state.k.bytes() + state.v.bytes();
+                    if let Some(index) = &state.index {
+                        growing += index.keys.bytes();
+                        fixed += index.window.bytes();
+                    }
+                }
+            }
+        }
+        (fixed + self.ple.iter().map(|state| state.window.bytes()).sum::<usize>(), growing)
+    }
+}

@@ -1,0 +1,10 @@
+//! Weights on a device: matrices and vectors, read from a checkpoint under the names of its format.
+
+mod matrix;
+mod order;
+mod reader;
+mod values;
+
+pub use matrix::Matrix;
+pub use order::tiled_heads;
+pub use reader::{Names, Part, Reader, Scope};
