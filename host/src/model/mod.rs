@@ -1,5 +1,6 @@
 //! Models: files and tokenizers, weights on a device, the layer graph, and the state of a sequence.
 
+mod boxed;
 pub mod config;
 mod dtype;
 mod error;
@@ -21,9 +22,11 @@ pub mod safetensors;
 mod sequence;
 mod shown;
 mod source;
+mod text;
 pub mod tokenizer;
 mod weights;
 
+pub use boxed::{BOXED, boxed};
 pub use dtype::DType;
 pub use error::ModelError;
 pub use from_value::FromValue;
@@ -36,6 +39,7 @@ pub use run::Probe;
 pub use sequence::Sequence;
 pub use shown::{printable, shortened};
 pub use source::{Checkpoint, Format, Tensor};
+pub use text::Text;
 
 /// What the engine needs of a model: sequences, and logits for the tokens they grow by.
 pub trait LanguageModel: Send {
