@@ -22,6 +22,7 @@ pub mod safetensors;
 mod sequence;
 mod shown;
 mod source;
+pub mod template;
 mod text;
 pub mod tokenizer;
 mod weights;
