@@ -44,8 +44,29 @@ fn output_norm_variants_keep_their_promises() {
     prove("delta.out_norm");
 }
 
+/// Operations that are judged element by element, all by one harness.
+const PLAIN: &[&str] = &[
+    "hyper.expand",
+    "hyper.squeeze",
+    "hyper.mix",
+    "hyper.write",
+    "ple.gate",
+    "ple.conv",
+    "conv.window",
+    "moe.router",
+    "moe.plan",
+    "moe.silu_mul",
+    "moe.combine",
+];
+
+#[test]
+fn plain_operations_keep_their_promises() {
+    PLAIN.iter().for_each(|op| prove(op));
+}
+
 #[test]
 fn every_operation_has_its_test_here() {
     let ops: Vec<_> = OPERATIONS.iter().map(|operation| operation.op).collect();
-    assert_eq!(ops, ["delta.rec", "delta.commit", "delta.out_norm"], "add a test for the new operation above");
+    let tested = [&["delta.rec", "delta.commit", "delta.out_norm"], PLAIN].concat();
+    assert_eq!(ops, tested, "add a test for the new operation above");
 }

@@ -27,7 +27,7 @@ pub struct Worst {
 }
 
 impl Worst {
-    fn take(&mut self, error: f64, at: usize) {
+    pub(super) fn take(&mut self, error: f64, at: usize) {
         if error > self.error {
             *self = Self { error, at };
         }
@@ -136,7 +136,7 @@ pub fn normed<T: Value>(reference: &[f64], got: &[T], eps: f64) -> Result<Worst,
     Ok(rows.map(of_row).reduce(Worst::default, Worst::or))
 }
 
-fn finite_where_expected<T: Value>(reference: &[f64], got: &[T]) -> Result<(), Failure> {
+pub(super) fn finite_where_expected<T: Value>(reference: &[f64], got: &[T]) -> Result<(), Failure> {
     let is_nan = |i: usize| got[i].to_f64().is_nan() && !reference[i].is_nan();
     if let Some((at, count)) = first_and_count(got.len(), is_nan) {
         return Err(Failure::Nan { count, at, reference: reference[at] });

@@ -6,12 +6,14 @@
 
 mod bits;
 mod distance;
+mod near;
 
 use half::f16;
 use rayon::prelude::*;
 
 pub use bits::{bits, dense_rows, gaps_untouched, written};
 pub use distance::{Distance, Worst, distance, elementwise, normed, peaks};
+pub use near::share;
 
 /// An element of a kernel's result.
 pub trait Value: Copy + Sync {
@@ -24,6 +26,16 @@ pub trait Value: Copy + Sync {
 impl Value for f32 {
     fn bits(self) -> u32 {
         self.to_bits()
+    }
+
+    fn to_f64(self) -> f64 {
+        f64::from(self)
+    }
+}
+
+impl Value for u32 {
+    fn bits(self) -> u32 {
+        self
     }
 
     fn to_f64(self) -> f64 {

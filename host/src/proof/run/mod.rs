@@ -10,6 +10,7 @@ mod delta_rec;
 mod devices;
 mod judge;
 mod loaded;
+mod plain;
 mod row;
 
 use std::cell::RefCell;
@@ -53,6 +54,17 @@ pub static OPERATIONS: &[Operation] = &[
         variants: || crate::ops::delta_out_norm::DELTA_OUT_NORM.listed().1,
         works: delta_out_norm::works,
     },
+    plain::hyper::EXPAND,
+    plain::hyper::SQUEEZE,
+    plain::hyper::MIX,
+    plain::hyper::WRITE,
+    plain::ple::GATE,
+    plain::ple::CONV,
+    plain::conv::WINDOW,
+    plain::routing::ROUTER,
+    plain::routing::PLAN,
+    plain::moe::SILU_MUL,
+    plain::moe::COMBINE,
 ];
 
 /// How large the cases are.
@@ -260,7 +272,7 @@ mod tests {
         assert_eq!(selected("delta", "delta.rec", "cols"), Ok(vec!["delta.rec"]));
         assert_eq!(selected("", "", "window"), Ok(vec!["delta.rec", "delta.commit"]));
         let error = |family, op, variant| selected(family, op, variant).expect_err("unknown");
-        assert_eq!(error("gamma", "", ""), "no family `gamma`; there are delta");
+        assert_eq!(error("gamma", "", ""), "no family `gamma`; there are conv, delta, hyper, moe, ple");
         assert!(error("", "delta.wreck", "").contains("delta.commit, delta.out_norm, delta.rec"));
         assert!(error("", "delta.rec", "warp").contains("cols"), "another operation's variant");
     }
