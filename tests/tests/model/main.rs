@@ -1,0 +1,6 @@
+//! Whole models against values that PyTorch computed: tests/golden/oracle/README.md.
+
+mod oracle;
+mod parts;
+mod rust15m;
+mod tiny;
