@@ -47,8 +47,8 @@ pub enum LoadError {
     Truncated { file: String, tensor: String, end: u128, len: u64 },
     /// A count that the rest of the file cannot hold.
     #[error(
-        "{file}: {} is {got}, which takes {each} bytes or more each, and {left} bytes are left in the file: {} are missing at \
-         least; the file is cut or damaged, fetch it again",
+        "{file}: {} is {got}, which takes {each} bytes or more each, and {left} bytes are left in the file: {} bytes are \
+         missing at least; the file is cut or damaged, fetch it again",
         shown(.what), u128::from(*.got) * u128::from(*.each) - u128::from(*.left)
     )]
     Count { file: String, what: String, got: u64, each: u64, left: u64 },

@@ -4,6 +4,7 @@
 mod bench;
 mod dispatch;
 mod info;
+mod inspect;
 mod parity;
 mod ptx;
 mod usage;

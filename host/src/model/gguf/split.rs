@@ -100,16 +100,11 @@ pub(in crate::model) fn check(members: &[Member]) -> Result<(), LoadError> {
     let total: usize = members.iter().map(|member| member.n_tensors).sum();
     let mut misplaced = None;
     for (number, Member { file, split, .. }) in members.iter().enumerate() {
-        let Some(Split { no, count, tensors }) = *split else {
+        let Some(Split { no, count, .. }) = *split else {
             return refused(file, format!("it has no key `{COUNT}` above 1, and the other files of its set do"));
         };
         if count as usize != members.len() {
             return refused(file, format!("it says {COUNT} = {count}, and its set has {} files", members.len()));
-        }
-        if let Some(wanted) = tensors.filter(|&wanted| wanted != total as u64) {
-            let why =
-                format!("it says {TENSORS} = {wanted}, and the files of its set hold {total}; fetch the set again");
-            return refused(file, why);
         }
         if let Some(twin) = owners[no as usize].replace(file) {
             return refused(file, format!("`{twin}` and it both say {NO} = {no}; fetch both again"));
@@ -118,9 +113,15 @@ pub(in crate::model) fn check(members: &[Member]) -> Result<(), LoadError> {
             misplaced.get_or_insert((file, no, number));
         }
     }
-    match misplaced {
-        Some((file, no, number)) => {
-            refused(file, format!("it says {NO} = {no}, and its name says {number}, counted from 0; rename it"))
+    if let Some((file, no, number)) = misplaced {
+        return refused(file, format!("it says {NO} = {no}, and its name says {number}, counted from 0; rename it"));
+    }
+    let promised = |member: &Member| member.split.and_then(|split| split.tensors).filter(|&n| n != total as u64);
+    match members.iter().find_map(|member| Some((&member.file, promised(member)?))) {
+        Some((file, wanted)) => {
+            let why =
+                format!("it says {TENSORS} = {wanted}, and the files of its set hold {total}; fetch the set again");
+            refused(file, why)
         }
         None => Ok(()),
     }

@@ -131,7 +131,9 @@ impl<'a> Values<'_, 'a> {
             6 => Array::F32(self.numbers(n, f32::from_le_bytes)?),
             BOOL => {
                 let bytes = self.raw(n, 1)?;
-                Array::Bool(bytes.iter().map(|&byte| self.bool(byte)).collect::<Result<_, _>>()?)
+                // Two passes: a collected `Result` cannot tell its size beforehand, and would grow by doubling.
+                bytes.iter().try_for_each(|&byte| self.bool(byte).map(drop))?;
+                Array::Bool(bytes.iter().map(|&byte| byte == 1).collect())
             }
             STRING => Array::Strings(self.strings(n)?),
             ARRAY => Array::Arrays(self.arrays(n, depth)?),
