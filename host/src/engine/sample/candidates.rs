@@ -46,9 +46,10 @@ fn keep(out: &mut Vec<Candidate>, k: usize) -> f32 {
 
 /// Keeps the likeliest tokens that together have probability `p` among the candidates, at least one.
 pub(super) fn keep_top_p(candidates: &mut Vec<Candidate>, p: f32) {
-    let enough = f64::from(p) * total(candidates);
+    let total = total(candidates);
+    let enough = f64::from(p) * total;
     // All tokens below this weight together hold less than 1 - p: the wanted ones are among the others.
-    let negligible = (1.0 - f64::from(p)) * total(candidates) / candidates.len().max(1) as f64;
+    let negligible = (1.0 - f64::from(p)) * total / candidates.len().max(1) as f64;
     candidates.retain(|c| f64::from(c.weight) >= negligible);
     let (mut sorted, mut sum) = (0, 0.0);
     while sorted < candidates.len() {
