@@ -31,7 +31,7 @@ pub struct Graph {
 /// What comes between the last layer and the head.
 enum Last {
     /// The final mixer, of several streams.
-    Mixer(Mixer),
+    Mixer(Box<Mixer>),
     /// The final norm.
     Norm(Buffer<f32>),
 }
@@ -47,19 +47,19 @@ struct Layer {
 /// What gives half a layer its input.
 enum Before {
     /// A mixer of several streams.
-    Mixer(Mixer),
+    Mixer(Box<Mixer>),
     /// A norm of the one residual stream.
     Norm(Buffer<f32>),
 }
 
 enum TokenMixer {
-    Gdn(Gdn),
-    Attention(Attention),
+    Gdn(Box<Gdn>),
+    Attention(Box<Attention>),
 }
 
 enum Feed {
-    Mlp(Mlp),
-    Experts(Experts),
+    Mlp(Box<Mlp>),
+    Experts(Box<Experts>),
 }
 
 /// Memory of a pass.
@@ -168,7 +168,7 @@ impl Graph {
                     up: ("hyper_connection_mixer.input_mix_weight_up.weight", "output_hc_up.weight"),
                     inject: None,
                 };
-                Last::Mixer(Mixer::load(&top, &names, sizes, hidden)?)
+                Last::Mixer(Box::new(Mixer::load(&top, &names, sizes, hidden)?))
             }
             None => Last::Norm(top.gain(("norm.weight", "output_norm.weight"), hidden)?),
         };
@@ -237,7 +237,7 @@ impl Layer {
         let (scope, hidden) = (reader.layer(number), config.hidden);
         let before = |half: usize| {
             Ok::<_, OpenError>(match &config.streams {
-                Some(sizes) => Before::Mixer(Mixer::load(&scope, &mixer_names(half), sizes, hidden)?),
+                Some(sizes) => Before::Mixer(Box::new(Mixer::load(&scope, &mixer_names(half), sizes, hidden)?)),
                 None => Before::Norm(scope.gain(NORMS[half], hidden)?),
             })
         };
@@ -245,13 +245,15 @@ impl Layer {
             ple: Self::load_ple(&scope, config, number)?,
             before_mixer: before(0)?,
             mixer: match config.layers[number] {
-                LayerKind::Gdn => TokenMixer::Gdn(Gdn::load(&scope, &config.gdn, hidden)?),
-                LayerKind::Attention => TokenMixer::Attention(Attention::load(&scope, &config.attention, hidden)?),
+                LayerKind::Gdn => TokenMixer::Gdn(Box::new(Gdn::load(&scope, &config.gdn, hidden)?)),
+                LayerKind::Attention => {
+                    TokenMixer::Attention(Box::new(Attention::load(&scope, &config.attention, hidden)?))
+                }
             },
             before_feed_forward: before(1)?,
             feed_forward: match &config.feed_forward {
-                FeedForward::Dense { inner } => Feed::Mlp(Mlp::load(&scope, MLP, hidden, *inner)?),
-                FeedForward::Experts(sizes) => Feed::Experts(Experts::load(&scope, sizes, hidden)?),
+                FeedForward::Dense { inner } => Feed::Mlp(Box::new(Mlp::load(&scope, MLP, hidden, *inner)?)),
+                FeedForward::Experts(sizes) => Feed::Experts(Box::new(Experts::load(&scope, sizes, hidden)?)),
             },
         })
     }
