@@ -17,3 +17,5 @@ pub mod modules;
 pub mod ops;
 #[forbid(unsafe_code)]
 pub mod proof;
+#[forbid(unsafe_code)]
+pub mod server;

@@ -1,16 +1,19 @@
 //! The command line: one file a command.
 //!
 //! Results go to stdout, as text or (`--json`) as one JSON object a line; errors, the log and progress bars go to stderr.
-//! Exit codes: 0 done, 1 something failed, 2 the command was not understood.
+//! Exit codes: 0 done, 1 something failed, 2 the command was not understood, 130 the user stopped it.
 
 mod bench;
 mod dispatch;
+mod generate;
 mod info;
 mod inspect;
+mod load;
 mod output;
 mod parity;
 mod progress;
 mod ptx;
+mod serve;
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -33,7 +36,7 @@ struct Cli {
 }
 
 /// What every command takes.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 struct Global {
     /// Print one JSON object a line instead of text
     #[arg(long, global = true)]
@@ -52,6 +55,10 @@ struct Global {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Go on with a text: prints tokens as they come, and rates on stderr
+    Generate(generate::Args),
+    /// Serve the model over HTTP, with the routes of the OpenAI API
+    Serve(serve::Args),
     /// Prove every kernel variant against FP64 references and against its base, by its declared promise
     Parity(parity::Args),
     /// Time the variants of an operation against each other, with the floor beside each figure
@@ -71,6 +78,8 @@ enum CliError {
     Usage(String),
     /// It failed: exit code 1.
     Failed(String),
+    /// The user stopped it: exit code 130.
+    Interrupted,
     /// It failed, and its rows have said how: exit code 1.
     Reported,
     /// Nobody reads the output any more.
@@ -133,6 +142,8 @@ fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     start_log();
     // Switches that name nothing are refused whether or not the command would have looked at them.
     let outcome = cli.global.switches().and_then(|_| match cli.command {
+        Command::Generate(args) => generate::run(&cli.global, &args),
+        Command::Serve(args) => serve::run(&cli.global, &args),
         Command::Parity(args) => parity::run(&cli.global, &args),
         Command::Bench(args) => bench::run(&cli.global, &args),
         Command::Info(args) => info::run(&cli.global, &args),
@@ -141,6 +152,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     });
     match outcome {
         Ok(()) | Err(CliError::Closed) => ExitCode::SUCCESS,
+        Err(CliError::Interrupted) => ExitCode::from(130),
         Err(CliError::Reported) => ExitCode::from(1),
         Err(CliError::Failed(message)) => {
             eprintln!("varve: {message}");

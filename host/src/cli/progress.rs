@@ -15,3 +15,12 @@ pub fn bar(steps: usize, json: bool) -> ProgressBar {
     }
     bar
 }
+
+/// A bar for bytes, whose number is set later, or one that shows nothing.
+pub fn bytes(json: bool) -> ProgressBar {
+    let bar = bar(0, json);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} {bytes_per_sec} loading") {
+        bar.set_style(style);
+    }
+    bar
+}

@@ -10,7 +10,8 @@ mod request;
 pub mod sample;
 pub mod stop;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -111,6 +112,7 @@ pub enum Status {
 #[derive(Debug)]
 pub struct Engine {
     queue: Arc<Queue>,
+    thread: Arc<Mutex<Option<JoinHandle<()>>>>,
     context: usize,
     vocab: usize,
 }
@@ -118,7 +120,7 @@ pub struct Engine {
 impl Clone for Engine {
     fn clone(&self) -> Self {
         self.queue.add_handle();
-        Self { queue: Arc::clone(&self.queue), ..*self }
+        Self { queue: Arc::clone(&self.queue), thread: Arc::clone(&self.thread), ..*self }
     }
 }
 
@@ -141,10 +143,11 @@ impl Engine {
         let bounds = Bounds { requests: options.queue, tokens: context.saturating_mul(4) };
         let queue = Arc::new(Queue::new(bounds));
         queue.add_handle();
-        let handle = Self { queue: Arc::clone(&queue), context, vocab };
-        std::thread::Builder::new()
+        let handle = Self { queue: Arc::clone(&queue), thread: Arc::default(), context, vocab };
+        let thread = std::thread::Builder::new()
             .name("engine".into())
             .spawn(move || generate::serve(model, &tokenizer, options.chunk.max(1), &queue))?;
+        *handle.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
         Ok(handle)
     }
 
@@ -220,6 +223,16 @@ impl Engine {
     pub fn abort(&self) {
         self.queue.drain();
         self.queue.abort();
+    }
+
+    /// Ends everything and waits until the thread has, and the model with it. Other handles get [`SubmitError::Stopped`].
+    pub fn close(self) {
+        self.abort();
+        self.queue.close(Status::Stopped);
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if thread.is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the engine's thread panicked");
+        }
     }
 }
 

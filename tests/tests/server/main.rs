@@ -1,0 +1,12 @@
+//! The engine and the HTTP server over real sockets, with a model that follows a script.
+
+mod chat;
+mod client;
+mod connections;
+mod engine;
+mod fields;
+mod gate;
+mod rig;
+mod script;
+mod shutdown;
+mod turns;
