@@ -46,6 +46,17 @@ fn output_norm_variants_keep_their_promises() {
 
 /// Operations that are judged element by element, all by one harness.
 const PLAIN: &[&str] = &[
+    "delta.conv",
+    "delta.gates",
+    "delta.gated_norm",
+    "dense.embed",
+    "dense.product",
+    "norm.rms",
+    "attn.norm_rope",
+    "attn.softmax",
+    "qsa.block_keys",
+    "qsa.scores",
+    "qsa.select",
     "hyper.expand",
     "hyper.squeeze",
     "hyper.mix",

@@ -4,8 +4,8 @@ use super::distance::finite_where_expected;
 use super::{Failure, Value, Worst, same_length};
 use crate::proof::reference::near::Near;
 
-/// The largest share of its slack that an element's difference takes: above 1 is too far. Without slack any difference is
-/// infinitely far.
+/// The largest share of its slack that an element's difference takes: above 1 is too far. Without slack any difference
+/// is infinitely far.
 ///
 /// # Errors
 /// [`Failure::Nan`] and [`Failure::Number`] where one of the two is no number, [`Failure::Length`].

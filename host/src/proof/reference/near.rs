@@ -1,7 +1,7 @@
 //! A value in f64 and how far an f32 result may lie from it, for operations that are judged element by element.
 //!
-//! The distance comes from the operation's own steps, by the standard model of rounding: each step adds at most [`U`] of
-//! its result, or [`TINY`] where that is subnormal. docs/src/exactness.md derives the counts.
+//! The distance comes from the operation's own steps, by the standard model of rounding: each step adds at most [`U`]
+//! of its result, or [`TINY`] where that is subnormal. docs/src/exactness.md derives the counts.
 
 use super::out_norm::{sigmoid, silu};
 
@@ -32,7 +32,8 @@ impl Near {
         Self { value, slack: steps * U * size.abs() + TINY }
     }
 
-    /// `sigmoid(x)` of an x with `steps` roundings: 2.41 ulp of the function, and what the argument's error makes of it.
+    /// `sigmoid(x)` of an x with `steps` roundings: 2.41 ulp of the function, and what the argument's error makes of
+    /// it.
     #[must_use]
     pub fn sigmoid(x: f64, steps: f64) -> Self {
         let value = sigmoid(x);
@@ -51,6 +52,14 @@ impl Near {
     pub fn times(self, factor: f64) -> Self {
         let value = self.value * factor;
         Self { value, slack: self.slack * factor.abs() + U * value.abs() + TINY }
+    }
+
+    /// The product, rounded.
+    #[must_use]
+    pub fn product(self, other: Self) -> Self {
+        let value = self.value * other.value;
+        let slack = self.slack * (other.value.abs() + other.slack) + other.slack * self.value.abs();
+        Self { value, slack: slack + U * value.abs() + TINY }
     }
 
     /// The sum, rounded.
@@ -95,5 +104,7 @@ mod tests {
         assert_eq!(sum.value, 0.0);
         assert!(sum.slack >= 2.0 * U && sum.slack < 2.1 * U, "cancellation keeps the absolute error: {sum:?}");
         assert_eq!(Near::exact(3.0).times(0.5).value, 1.5);
+        let product = Near::rounded(2.0, 2.0, 3.0).product(Near::rounded(-5.0, 5.0, 4.0));
+        assert!(product.value == -10.0 && (product.slack / (10.0 * U) - 8.0).abs() < 1e-3, "{product:?}");
     }
 }

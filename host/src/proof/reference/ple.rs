@@ -8,8 +8,8 @@ fn root(dot: f64) -> f64 {
     if dot == 0.0 { 0.0 } else { dot.abs().max(1e-6).sqrt().copysign(dot) }
 }
 
-/// A token's gated value for every stream. The slack is what the gate makes of the product's error, which is large near 0,
-/// where the root is steep and the sign turns.
+/// A token's gated value for every stream. The slack is what the gate makes of the product's error, which is large near
+/// 0, where the root is steep and the sign turns.
 #[must_use]
 pub fn gate(key: &[f32], query: &[f32], val: &[f32]) -> Vec<Near> {
     let dim = val.len();
@@ -30,17 +30,22 @@ pub fn gate(key: &[f32], query: &[f32], val: &[f32]) -> Vec<Near> {
     out
 }
 
-/// One element after the convolution: `s + (u + silu(sum of taps times inputs))`, inputs oldest first.
+/// SiLU of a sum of taps times inputs, oldest first.
 #[must_use]
-pub fn conv(s: f32, u: f32, taps: &[f32], inputs: &[f32]) -> Near {
+pub fn convolved(taps: &[f32], inputs: &[f32]) -> Near {
     let terms = taps.iter().zip(inputs).map(|(&tap, &x)| f64::from(tap) * f64::from(x));
     let (sum, size) = terms.fold((0.0, 0.0), |(sum, size), x| (sum + x, size + x.abs()));
     let error = taps.len() as f64 * (U * size + TINY);
     let own = Near::silu(sum, 0.0);
     // |silu'| <= 1.1; where silu is flat, the error of the sum is not felt.
     let felt = (silu(sum + error) - own.value).abs().max((silu(sum - error) - own.value).abs()).min(1.1 * error);
-    let conv = Near { value: own.value, slack: own.slack + felt };
-    Near::exact(s).plus(Near::exact(u).plus(conv))
+    Near { value: own.value, slack: own.slack + felt }
+}
+
+/// One element after the convolution: `s + (u + silu(sum of taps times inputs))`.
+#[must_use]
+pub fn conv(s: f32, u: f32, taps: &[f32], inputs: &[f32]) -> Near {
+    Near::exact(s).plus(Near::exact(u).plus(convolved(taps, inputs)))
 }
 
 #[cfg(test)]

@@ -54,6 +54,17 @@ pub static OPERATIONS: &[Operation] = &[
         variants: || crate::ops::delta_out_norm::DELTA_OUT_NORM.listed().1,
         works: delta_out_norm::works,
     },
+    plain::delta::CONV,
+    plain::delta::GATES,
+    plain::norm::GATED_NORM,
+    plain::dense::EMBED,
+    plain::dense::PRODUCT,
+    plain::norm::RMS,
+    plain::norm::NORM_ROPE,
+    plain::attn::SOFTMAX,
+    plain::qsa::BLOCK_KEYS,
+    plain::qsa::SCORES,
+    plain::qsa::SELECT,
     plain::hyper::EXPAND,
     plain::hyper::SQUEEZE,
     plain::hyper::MIX,
@@ -272,8 +283,11 @@ mod tests {
         assert_eq!(selected("delta", "delta.rec", "cols"), Ok(vec!["delta.rec"]));
         assert_eq!(selected("", "", "window"), Ok(vec!["delta.rec", "delta.commit"]));
         let error = |family, op, variant| selected(family, op, variant).expect_err("unknown");
-        assert_eq!(error("gamma", "", ""), "no family `gamma`; there are conv, delta, hyper, moe, ple");
-        assert!(error("", "delta.wreck", "").contains("delta.commit, delta.out_norm, delta.rec"));
+        assert_eq!(
+            error("gamma", "", ""),
+            "no family `gamma`; there are attn, conv, delta, dense, hyper, moe, norm, ple, qsa"
+        );
+        assert!(error("", "delta.wreck", "").contains("delta.gates, delta.out_norm, delta.rec"));
         assert!(error("", "delta.rec", "warp").contains("cols"), "another operation's variant");
     }
 

@@ -1,14 +1,19 @@
 //! Operations whose results are judged element by element: one harness for all of them.
 //!
-//! A case says how to run itself on a device and what must come of it. The harness runs every variant once for each seed,
-//! holds the result to the reference, to the base and to itself, then cuts the call's tokens into several calls: a token's
-//! bits must not depend on the others'. On a card a short call must have the emulator's bits, too.
+//! A case says how to run itself on a device and what must come of it. The harness runs every variant once for each
+//! seed, holds the result to the reference, to the base and to itself, then cuts the call's tokens into several calls:
+//! a token's bits must not depend on the others'. On a card a short call must have the emulator's bits, too.
 
+pub(super) mod attn;
 pub(super) mod conv;
+pub(super) mod delta;
+pub(super) mod dense;
 pub(super) mod hyper;
 pub(super) mod moe;
+pub(super) mod norm;
 mod operand;
 pub(super) mod ple;
+pub(super) mod qsa;
 pub(super) mod routing;
 
 use std::ops::Range;
@@ -100,6 +105,16 @@ where
         Work::new(name, move |context, name| prove(context, name, &case(call, width)))
     };
     calls(scale, widths.len()).into_iter().map(work).collect()
+}
+
+/// [`works`] of an operation that takes rows at multiples of 16 bytes only.
+fn aligned_works<W, C>(scale: Scale, widths: &'static [W], case: fn(Call, W) -> C) -> Vec<Work>
+where
+    W: Copy + std::fmt::Display + 'static,
+    C: Case + 'static,
+{
+    let works = works(scale, widths, case).into_iter();
+    works.filter(|work| !work.case.ends_with(Layout::Odd.suffix())).collect()
 }
 
 /// How a call's tokens are cut: at each place of a short call, at some of a long one, and into single tokens.

@@ -175,6 +175,15 @@ impl<T: Pod + Value> Loaded<T> {
         self.read_first(self.rows)
     }
 
+    /// The rows without gaps, poison where they were not written, if nothing else was.
+    pub fn read_any(&self) -> Result<Vec<T>, Flaw> {
+        let mut all = self.buffer.read()?;
+        compare::gaps_untouched(&all[..self.offset], 0, 0, 1, POISON)?;
+        all.drain(..self.offset);
+        compare::gaps_untouched(&all, self.rows, self.width, self.stride, POISON)?;
+        Ok(compare::dense_rows(all, self.rows, self.width, self.stride))
+    }
+
     /// [`Self::read`] where only the first `rows` rows were to be written.
     pub fn read_first(&self, rows: usize) -> Result<Vec<T>, Flaw> {
         let mut all = self.buffer.read()?;
@@ -185,6 +194,11 @@ impl<T: Pod + Value> Loaded<T> {
         compare::written(&rows, POISON)?;
         Ok(rows)
     }
+}
+
+/// A dense vector, to read.
+pub fn vector<T: Pod>(buffer: &Buffer<T>) -> Result<View<'_, T, 1>, BackendError> {
+    Ok(buffer.view([buffer.len()])?)
 }
 
 #[cfg(test)]

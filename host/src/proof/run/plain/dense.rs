@@ -1,0 +1,249 @@
+//! `dense.*`: rows of tables, and products with weights as files store them.
+
+use std::fmt;
+use std::ops::Range;
+
+use half::{bf16, f16};
+
+use super::operand::{LAWS, Layout, Loaded, Matrix, vector};
+use super::{Call, Case, Expected, Promised, Values, aligned_works, variants};
+use crate::backend::{BackendError, Buffer, Device};
+use crate::ops::dense_embed::{DENSE_EMBED, EmbedSizes, embed};
+use crate::ops::dense_product::{Add, DENSE_PRODUCT, ProductSizes, product};
+use crate::ops::dispatch::Pick;
+use crate::ops::weights::{Kind, Weights};
+use crate::proof::reference::dense as reference;
+use crate::proof::reference::near::Near;
+use crate::proof::run::loaded::Flaw;
+use crate::proof::run::{Context, Operation};
+
+/// Weights on the host, rounded to their storage.
+struct Stored {
+    matrix: Matrix<f32>,
+    kind: Kind,
+}
+
+/// Weights on a device.
+enum OnDevice {
+    Full(Buffer<f32>),
+    Half(Buffer<u16>),
+}
+
+impl Stored {
+    fn new(operand: u64, dims: [usize; 2], kind: Kind) -> Self {
+        let mut matrix = Matrix::random(operand, Layout::Dense, dims, &LAWS[0]);
+        for x in &mut matrix.values {
+            *x = match kind {
+                Kind::F32 => *x,
+                Kind::F16 => f16::from_f32(*x).to_f32(),
+                Kind::Bf16 => bf16::from_f32(*x).to_f32(),
+            };
+        }
+        Self { matrix, kind }
+    }
+
+    fn load(&self, device: &Device) -> Result<OnDevice, BackendError> {
+        let values = self.matrix.values.iter();
+        Ok(match self.kind {
+            Kind::F32 => OnDevice::Full(device.upload(&self.matrix.values)?),
+            Kind::F16 => {
+                OnDevice::Half(device.upload(&values.map(|&x| f16::from_f32(x).to_bits()).collect::<Vec<_>>())?)
+            }
+            Kind::Bf16 => {
+                OnDevice::Half(device.upload(&values.map(|&x| bf16::from_f32(x).to_bits()).collect::<Vec<_>>())?)
+            }
+        })
+    }
+
+    fn view<'a>(&self, on: &'a OnDevice) -> Result<Weights<'a>, BackendError> {
+        let dims = [self.matrix.rows, self.matrix.width];
+        Ok(match (on, self.kind) {
+            (OnDevice::Full(buffer), _) => Weights::F32(buffer.view(dims)?),
+            (OnDevice::Half(buffer), Kind::Bf16) => Weights::Bf16(buffer.view(dims)?),
+            (OnDevice::Half(buffer), _) => Weights::F16(buffer.view(dims)?),
+        })
+    }
+}
+
+/// Rows and columns of a table, and its storage.
+#[derive(Clone, Copy)]
+pub struct Table(usize, usize, Kind);
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}/{}x{}", self.2, self.0, self.1)
+    }
+}
+
+const TABLES: &[Table] =
+    &[Table(50, 64, Kind::F32), Table(50, 4, Kind::F16), Table(7, 132, Kind::Bf16), Table(3, 2560, Kind::F16)];
+
+struct Embed {
+    table: Stored,
+    ids: Vec<u32>,
+}
+
+impl Case for Embed {
+    fn names(&self) -> [&'static str; 2] {
+        [DENSE_EMBED.op, DENSE_EMBED.base().name]
+    }
+
+    fn variants(&self, context: &Context<'_>) -> Vec<Promised> {
+        let sizes = EmbedSizes { rows: self.ids.len(), width: self.table.matrix.width, kind: self.table.kind };
+        variants(context, &DENSE_EMBED, &sizes)
+    }
+
+    fn tokens(&self) -> usize {
+        self.ids.len()
+    }
+
+    fn run(
+        &self,
+        device: &Device,
+        variant: &str,
+        pieces: &[Range<usize>],
+    ) -> Result<Vec<(&'static str, Values)>, Flaw> {
+        let (stream, table, ids) = (device.stream()?, self.table.load(device)?, device.upload(&self.ids)?);
+        let mut y = Loaded::blank(device, 0, Layout::Dense, [self.ids.len(), self.table.matrix.width])?;
+        for piece in pieces {
+            let ids = vector(&ids)?.part(0, piece.clone()).map_err(BackendError::from)?;
+            embed(Pick::Named(variant), &stream, &self.table.view(&table)?, &ids, &mut y.view_mut(piece)?)?;
+        }
+        Ok(vec![("y", Values::F32(y.read()?))])
+    }
+
+    fn expected(&self) -> Vec<Expected> {
+        let table = &self.table.matrix;
+        let element = |i: usize| match self.ids[i / table.width] as usize {
+            id if id < table.rows => Near::exact(table.row(id)[i % table.width]),
+            _ => Near { value: f64::NAN, slack: 0.0 },
+        };
+        vec![Expected::Near((0..self.ids.len() * table.width).map(element).collect())]
+    }
+}
+
+/// `dense.embed`; every fifth id is none of the table's.
+pub const EMBED: Operation = Operation {
+    op: DENSE_EMBED.op,
+    variants: || DENSE_EMBED.listed().1,
+    works: |scale| {
+        aligned_works(scale, TABLES, |call, Table(rows, width, kind)| {
+            let id = |t: usize| if t % 5 == 3 { [rows as u32, u32::MAX][t % 2] } else { (t * 7 % rows) as u32 };
+            Embed { table: Stored::new(9, [rows, width], kind), ids: (0..call.tokens).map(id).collect() }
+        })
+    },
+};
+
+/// What a case adds to its product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Added {
+    Nothing,
+    Other,
+    Itself,
+}
+
+/// Rows and columns, storage, what is added.
+#[derive(Clone, Copy)]
+pub struct Shape(usize, usize, Kind, Added);
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let added = ["", "/add", "/add_self"][self.3 as usize];
+        write!(f, "{:?}/{}x{}{added}", self.2, self.0, self.1)
+    }
+}
+
+const SHAPES: &[Shape] = &[
+    Shape(40, 256, Kind::Bf16, Added::Nothing),
+    Shape(1, 4, Kind::F32, Added::Nothing),
+    Shape(33, 132, Kind::F32, Added::Other),
+    Shape(9, 100, Kind::F16, Added::Itself),
+    Shape(130, 516, Kind::F16, Added::Nothing),
+    Shape(17, 1024, Kind::Bf16, Added::Itself),
+    Shape(5, 2560, Kind::F32, Added::Nothing),
+];
+
+struct Product {
+    w: Stored,
+    x: Matrix<f32>,
+    /// What is added, or what y holds before.
+    other: Matrix<f32>,
+    added: Added,
+    layout: Layout,
+}
+
+impl Product {
+    fn sizes(&self, tokens: usize) -> ProductSizes {
+        ProductSizes { tokens, n_out: self.w.matrix.rows, kind: self.w.kind }
+    }
+
+    /// Rows of results start anywhere; only those of x must be aligned.
+    fn new(call: Call, Shape(rows, columns, kind, added): Shape) -> Self {
+        let layout = if call.layout == Layout::Gaps { Layout::Odd } else { call.layout };
+        Self {
+            w: Stored::new(9, [rows, columns], kind),
+            x: Matrix::random(0, call.layout, [call.tokens, columns], call.law),
+            other: Matrix::random(1, layout, [call.tokens, rows], call.law),
+            added,
+            layout,
+        }
+    }
+}
+
+impl Case for Product {
+    fn names(&self) -> [&'static str; 2] {
+        [DENSE_PRODUCT.op, DENSE_PRODUCT.base().name]
+    }
+
+    fn variants(&self, context: &Context<'_>) -> Vec<Promised> {
+        variants(context, &DENSE_PRODUCT, &self.sizes(self.x.rows))
+    }
+
+    fn tokens(&self) -> usize {
+        self.x.rows
+    }
+
+    /// A piece that the variant cannot run is the base's, which has to give the same bits.
+    fn run(
+        &self,
+        device: &Device,
+        variant: &str,
+        pieces: &[Range<usize>],
+    ) -> Result<Vec<(&'static str, Values)>, Flaw> {
+        let (stream, w, x) = (device.stream()?, self.w.load(device)?, Loaded::of(device, &self.x)?);
+        let other = Loaded::of(device, &self.other)?;
+        let mut y = match self.added {
+            Added::Itself => Loaded::of(device, &self.other)?,
+            _ => Loaded::blank(device, 2, self.layout, [self.x.rows, self.w.matrix.rows])?,
+        };
+        for piece in pieces {
+            let row = DENSE_PRODUCT.row(variant)?;
+            let fits = DENSE_PRODUCT.launch_of(row, device.caps(), &self.sizes(piece.len())).is_ok();
+            let pick = Pick::Named(if fits { variant } else { DENSE_PRODUCT.base().name });
+            let add = match self.added {
+                Added::Nothing => Add::Nothing,
+                Added::Other => Add::Other(other.view(piece)?),
+                Added::Itself => Add::Itself,
+            };
+            product(pick, &stream, &self.w.view(&w)?, &x.view(piece)?, &add, &mut y.view_mut(piece)?)?;
+        }
+        Ok(vec![("y", Values::F32(y.read()?))])
+    }
+
+    fn expected(&self) -> Vec<Expected> {
+        let rows = self.w.matrix.rows;
+        let element = |i: usize| {
+            let (t, n) = (i / rows, i % rows);
+            let add = (self.added != Added::Nothing).then(|| self.other.row(t)[n]);
+            reference::dot(self.w.matrix.row(n).iter().map(|&w| f64::from(w)), self.x.row(t), add)
+        };
+        vec![Expected::Near((0..self.x.rows * rows).map(element).collect())]
+    }
+}
+
+/// `dense.product`.
+pub const PRODUCT: Operation = Operation {
+    op: DENSE_PRODUCT.op,
+    variants: || DENSE_PRODUCT.listed().1,
+    works: |scale| aligned_works(scale, SHAPES, Product::new),
+};
