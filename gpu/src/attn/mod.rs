@@ -112,8 +112,9 @@ pub(crate) unsafe fn norm_rope_row(
     let mut sum = 0.0f32;
     let mut c = 4 * lane;
     while c < dim {
-        for v in x(c) {
-            sum = float::fma(v, v, sum);
+        let v = x(c);
+        for j in 0..4 {
+            sum = float::fma(v[j], v[j], sum);
         }
         c += 128;
     }

@@ -174,8 +174,9 @@ unsafe fn dot(q: *const f32, k: *const f32, dim: u32) -> f32 {
 unsafe fn highest(scores: *const f32, mut top: f32) -> f32 {
     for i in 0..8 {
         // SAFETY: 4 i + 3 < 32.
-        for v in unsafe { shared::load4(scores.add(4 * i)) } {
-            top = float::max(top, v);
+        let v = unsafe { shared::load4(scores.add(4 * i)) };
+        for j in 0..4 {
+            top = float::max(top, v[j]);
         }
     }
     top

@@ -42,8 +42,9 @@ pub unsafe fn norm_rms_warp(p: RmsParams) {
     let mut c = 4 * lane;
     while c < p.dim {
         // SAFETY: `c + 3 < dim`, a multiple of 4.
-        for v in unsafe { global::load4(x.add(c as usize)) } {
-            sum = float::fma(v, v, sum);
+        let v = unsafe { global::load4(x.add(c as usize)) };
+        for j in 0..4 {
+            sum = float::fma(v[j], v[j], sum);
         }
         c += 128;
     }
