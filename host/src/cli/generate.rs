@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::load::{ModelArgs, Text};
 use super::{CliError, Global, progress};
 use crate::engine::sample::Sampling;
-use crate::engine::{Engine, Event, Finish, Generation, Options, Request, Timings, Usage};
+use crate::engine::{Engine, Event, Finish, Generation, Options, Request, SubmitError, Timings, Usage};
 use crate::model::tokenizer::Special;
 
 /// Arguments of `varve generate`.
@@ -67,6 +67,7 @@ struct Reply {
 /// Runs the command.
 pub fn run(global: &Global, args: &Args) -> Result<(), CliError> {
     let prompt = args.read_prompt()?;
+    args.check(&prompt)?;
     let checkpoint = args.model.checkpoint()?;
     let (model, text) = args.model.load(global, &checkpoint)?;
     let ids = args.encode(&text, &prompt)?;
@@ -75,8 +76,7 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CliError> {
     drop(checkpoint);
     let options = Options { queue: 1, chunk: args.model.chunk };
     let engine = Engine::start(model, text.tokenizer.clone(), options).map_err(CliError::failed)?;
-    let generation =
-        engine.submit(args.request(ids.clone(), &text)).map_err(|error| CliError::Usage(error.to_string()));
+    let generation = engine.submit(args.request(ids.clone(), &text)).map_err(refused);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CliError::failed)?;
     let outcome = generation.and_then(|generation| runtime.block_on(follow(generation, global.json)));
     // A second Ctrl-C does not wait for the pass that runs.
@@ -115,6 +115,20 @@ impl Args {
         })
     }
 
+    /// Finds what needs no model to be wrong, before one is loaded.
+    fn check(&self, prompt: &str) -> Result<(), CliError> {
+        if prompt.is_empty() {
+            return Err(CliError::Usage("the prompt is empty; give at least one character".into()));
+        }
+        if self.max_tokens == 0 {
+            return Err(CliError::Usage("--max-tokens is 0; ask for at least 1".into()));
+        }
+        if self.stop.iter().any(String::is_empty) {
+            return Err(CliError::Usage("a --stop text is empty; it would end every reply at once".into()));
+        }
+        self.sampling().check(u32::MAX as usize).map_err(|error| CliError::Usage(error.to_string()))
+    }
+
     fn encode(&self, text: &Text, prompt: &str) -> Result<Vec<u32>, CliError> {
         let ids = if self.chat {
             let chat = text.chat.as_ref();
@@ -125,14 +139,11 @@ impl Args {
         } else {
             text.tokenizer.encode(prompt, Special::Parse).map_err(CliError::failed)?
         };
-        if ids.is_empty() {
-            return Err(CliError::Usage("the prompt is empty; give at least one character".into()));
-        }
         Ok(ids)
     }
 
-    fn request(&self, prompt: Vec<u32>, text: &Text) -> Request {
-        let sampling = Sampling {
+    fn sampling(&self) -> Sampling {
+        Sampling {
             temperature: self.temp,
             top_k: self.top_k,
             top_p: self.top_p,
@@ -140,10 +151,21 @@ impl Args {
             repetition_penalty: self.repetition_penalty,
             seed: self.seed,
             ..Sampling::default()
-        };
-        let (stop, stop_ids) = (self.stop.clone(), text.stop_ids.clone());
-        Request { prompt, max_tokens: self.max_tokens, sampling, stop, stop_ids, ignore_eos: self.ignore_eos }
+        }
     }
+
+    fn request(&self, prompt: Vec<u32>, text: &Text) -> Request {
+        let (stop, stop_ids) = (self.stop.clone(), text.stop_ids.clone());
+        let (sampling, max_tokens, ignore_eos) = (self.sampling(), self.max_tokens, self.ignore_eos);
+        Request { prompt, max_tokens, sampling, stop, stop_ids, ignore_eos }
+    }
+}
+
+/// What to do about a refused request, where the command line can.
+fn refused(error: SubmitError) -> CliError {
+    let hint =
+        if matches!(error, SubmitError::TooLong { .. }) { "; use a larger --ctx or a shorter prompt" } else { "" };
+    CliError::Usage(format!("{error}{hint}"))
 }
 
 /// Time after which a prompt that is still read gets a bar.

@@ -45,9 +45,6 @@ impl ModelArgs {
     /// Copies the weights to the device that `global` names, with a bar, and reads the text side.
     pub fn load(&self, global: &Global, checkpoint: &Checkpoint) -> Result<(Model, Text), CliError> {
         let device = global.open()?;
-        if let Some(why) = device.fallback() {
-            tracing::info!("running on the emulator: {why}");
-        }
         let options = LoadOptions { context: self.ctx, chunk: self.chunk, switches: global.switches()? };
         let bar = progress::bytes(global.json);
         let mut told = |done, total| {

@@ -226,3 +226,47 @@ impl Signals {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn config(line: &[&str]) -> Result<Config, CliError> {
+        let line = Line::try_parse_from(["serve"].iter().chain(line)).expect("a valid line");
+        line.args.config()
+    }
+
+    #[test]
+    fn other_machines_need_a_key_or_a_word() {
+        if std::env::var_os(KEY_VARIABLE).is_some() {
+            return; // keys from there would do
+        }
+        assert!(config(&[]).is_ok());
+        assert!(config(&["--host", "::1"]).is_ok());
+        assert!(matches!(config(&["--host", "0.0.0.0"]), Err(CliError::Usage(why)) if why.contains("--no-auth")));
+        assert!(config(&["--host", "0.0.0.0", "--no-auth"]).is_ok());
+    }
+
+    #[test]
+    fn key_files_are_private_and_hold_keys() {
+        let path = std::env::temp_dir().join(format!("varve-keys-{}", std::process::id()));
+        let ask = |text: &str, mode: u32| {
+            std::fs::write(&path, text).expect("a temporary file");
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("its owner");
+            config(&["--host", "0.0.0.0", "--api-key-file", &path.display().to_string()])
+        };
+        let outcomes = [ask("secret\n", 0o600), ask("# none\n\n", 0o600), ask("secret\n", 0o640)];
+        std::fs::remove_file(&path).expect("it is there");
+        let [fine, empty, open] = outcomes;
+        assert!(!fine.expect("a key").keys.is_empty());
+        assert!(matches!(empty, Err(CliError::Usage(why)) if why.contains("holds no key")));
+        assert!(matches!(open, Err(CliError::Usage(why)) if why.contains("mode 640")));
+    }
+}
