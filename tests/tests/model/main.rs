@@ -2,5 +2,6 @@
 
 mod oracle;
 mod parts;
+mod refusals;
 mod rust15m;
 mod tiny;
