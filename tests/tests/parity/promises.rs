@@ -66,6 +66,7 @@ const PLAIN: &[&str] = &[
     "conv.window",
     "moe.router",
     "moe.plan",
+    "moe.product",
     "moe.silu_mul",
     "moe.combine",
 ];

@@ -74,6 +74,7 @@ pub static OPERATIONS: &[Operation] = &[
     plain::conv::WINDOW,
     plain::routing::ROUTER,
     plain::routing::PLAN,
+    plain::experts::PRODUCT,
     plain::moe::SILU_MUL,
     plain::moe::COMBINE,
 ];

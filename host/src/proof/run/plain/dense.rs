@@ -18,19 +18,19 @@ use crate::proof::run::loaded::Flaw;
 use crate::proof::run::{Context, Operation};
 
 /// Weights on the host, rounded to their storage.
-struct Stored {
+pub(super) struct Stored {
     matrix: Matrix<f32>,
     kind: Kind,
 }
 
 /// Weights on a device.
-enum OnDevice {
+pub(super) enum OnDevice {
     Full(Buffer<f32>),
     Half(Buffer<u16>),
 }
 
 impl Stored {
-    fn new(operand: u64, dims: [usize; 2], kind: Kind) -> Self {
+    pub(super) fn new(operand: u64, dims: [usize; 2], kind: Kind) -> Self {
         let mut matrix = Matrix::random(operand, Layout::Dense, dims, &LAWS[0]);
         for x in &mut matrix.values {
             *x = match kind {
@@ -42,7 +42,7 @@ impl Stored {
         Self { matrix, kind }
     }
 
-    fn load(&self, device: &Device) -> Result<OnDevice, BackendError> {
+    pub(super) fn load(&self, device: &Device) -> Result<OnDevice, BackendError> {
         let values = self.matrix.values.iter();
         Ok(match self.kind {
             Kind::F32 => OnDevice::Full(device.upload(&self.matrix.values)?),
@@ -55,7 +55,11 @@ impl Stored {
         })
     }
 
-    fn view<'a>(&self, on: &'a OnDevice) -> Result<Weights<'a>, BackendError> {
+    pub(super) fn row(&self, row: usize) -> &[f32] {
+        self.matrix.row(row)
+    }
+
+    pub(super) fn view<'a>(&self, on: &'a OnDevice) -> Result<Weights<'a>, BackendError> {
         let dims = [self.matrix.rows, self.matrix.width];
         Ok(match (on, self.kind) {
             (OnDevice::Full(buffer), _) => Weights::F32(buffer.view(dims)?),
