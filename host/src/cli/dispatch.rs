@@ -4,12 +4,36 @@ use serde::Serialize;
 
 use super::{CliError, Global};
 use crate::backend::{known_card, known_cards};
-use crate::ops::DeltaSizes;
+use crate::ops::attn_norm_rope::{ATTN_NORM_ROPE, NormRopeSizes};
+use crate::ops::attn_softmax::{ATTN_SOFTMAX, SoftmaxSizes};
 use crate::ops::card::Card;
+use crate::ops::conv_window::CONV_WINDOW;
 use crate::ops::delta_commit::DELTA_COMMIT;
+use crate::ops::delta_conv::{ConvSizes, DELTA_CONV};
+use crate::ops::delta_gated_norm::{DELTA_GATED_NORM, GatedNormSizes};
+use crate::ops::delta_gates::{DELTA_GATES, GatesSizes};
 use crate::ops::delta_out_norm::{DELTA_OUT_NORM, OutNormSizes, OutputGate};
 use crate::ops::delta_rec::DELTA_REC;
+use crate::ops::dense_embed::{DENSE_EMBED, EmbedSizes};
+use crate::ops::dense_product::{DENSE_PRODUCT, ProductSizes};
 use crate::ops::dispatch::{Dispatch, Table, Target};
+use crate::ops::hyper_expand::HYPER_EXPAND;
+use crate::ops::hyper_mix::HYPER_MIX;
+use crate::ops::hyper_squeeze::HYPER_SQUEEZE;
+use crate::ops::hyper_write::HYPER_WRITE;
+use crate::ops::moe_combine::MOE_COMBINE;
+use crate::ops::moe_plan::{MOE_PLAN, PlanSizes};
+use crate::ops::moe_product::{ExpertProductSizes, MOE_PRODUCT};
+use crate::ops::moe_router::{MOE_ROUTER, RouterSizes};
+use crate::ops::moe_silu_mul::MOE_SILU_MUL;
+use crate::ops::norm_rms::{NORM_RMS, RmsSizes};
+use crate::ops::ple_conv::PLE_CONV;
+use crate::ops::ple_gate::{GateSizes, PLE_GATE};
+use crate::ops::qsa_block_keys::{BlockKeysSizes, QSA_BLOCK_KEYS};
+use crate::ops::qsa_scores::{QSA_SCORES, ScoresSizes};
+use crate::ops::qsa_select::{QSA_SELECT, SelectSizes};
+use crate::ops::weights::Kind;
+use crate::ops::{DeltaSizes, QuadSizes};
 
 /// Sizes and device that `--dispatch` explains.
 #[derive(Debug, clap::Args)]
@@ -70,6 +94,54 @@ fn explain_all(global: &Global, args: &Explain, dispatch: &Dispatch, target: &im
         explain(global, &DELTA_COMMIT, dispatch, target, &sizes, tokens)?;
         let norm = OutNormSizes { tokens, value_heads: args.value_heads, gate: OutputGate::Sigmoid };
         explain(global, &DELTA_OUT_NORM, dispatch, target, &norm, tokens)?;
+        explain_layers(global, args, dispatch, target, tokens)?;
+    }
+    Ok(())
+}
+
+/// The other operations of a layer, with the sizes of Qwen3.8-Flash-Next apart from the head counts given.
+fn explain_layers(
+    global: &Global,
+    args: &Explain,
+    dispatch: &Dispatch,
+    target: &impl Target,
+    tokens: usize,
+) -> Result<(), CliError> {
+    const HIDDEN: usize = 2560;
+    const STREAMS: usize = 4;
+    let (keys, values) = (args.key_heads, args.value_heads);
+    macro_rules! show {
+        ($($table:expr, $sizes:expr;)*) => { $(explain(global, &$table, dispatch, target, &$sizes, tokens)?;)* };
+    }
+    let quad = |width| QuadSizes { rows: tokens, width, wide: true };
+    let product = |n_out| ProductSizes { tokens, n_out, kind: Kind::Bf16 };
+    let experts =
+        |n_out| ExpertProductSizes { pairs: 10 * tokens, n_out, experts: 512, planned: tokens > 1, kind: Kind::Bf16 };
+    show! {
+        DELTA_CONV, ConvSizes { rows: tokens * (2 * keys + values) };
+        DELTA_GATES, GatesSizes { values: tokens * values };
+        DELTA_GATED_NORM, GatedNormSizes { rows: tokens * values, gate: OutputGate::Sigmoid };
+        DENSE_EMBED, EmbedSizes { rows: tokens, width: HIDDEN, kind: Kind::Bf16 };
+        DENSE_PRODUCT, product((2 * keys + 2 * values) * 128);
+        DENSE_PRODUCT, product(324);
+        NORM_RMS, RmsSizes { groups: STREAMS * tokens };
+        ATTN_NORM_ROPE, NormRopeSizes { rows: 24 * tokens };
+        ATTN_SOFTMAX, SoftmaxSizes { tokens, heads: 24 };
+        QSA_BLOCK_KEYS, BlockKeysSizes { blocks: tokens.div_ceil(4) };
+        QSA_SCORES, ScoresSizes { tokens, blocks: 1024 };
+        QSA_SELECT, SelectSizes { tokens };
+        HYPER_EXPAND, quad(HIDDEN);
+        HYPER_SQUEEZE, quad(324);
+        HYPER_MIX, quad(HIDDEN);
+        HYPER_WRITE, quad(HIDDEN);
+        PLE_GATE, GateSizes { warps: STREAMS * tokens, wide: true };
+        PLE_CONV, quad(STREAMS * HIDDEN);
+        CONV_WINDOW, quad(STREAMS * HIDDEN);
+        MOE_ROUTER, RouterSizes { tokens, experts: 512 };
+        MOE_PLAN, PlanSizes { pairs: 10 * tokens };
+        MOE_PRODUCT, experts(1280);
+        MOE_SILU_MUL, quad(640);
+        MOE_COMBINE, quad(HIDDEN);
     }
     Ok(())
 }

@@ -33,3 +33,13 @@ fn what_does_not_exist_is_refused_with_the_list() {
     varve_with(&["ptx"], &[("VARVE_VARIANTS", "delta.rec=warp")]).refused_naming(&["`warp`"]);
     varve(&["info", "--tokens", "8"]).refused_naming(&["--dispatch"]);
 }
+
+#[test]
+fn every_operation_is_explained() {
+    let rows = varve(&["info", "--dispatch", "--json", "--card", "H200", "--tokens", "1"]).rows();
+    for (op, variants) in ::varve::ops::list() {
+        for variant in variants {
+            assert!(rows.iter().any(|row| row["op"] == op && row["variant"] == variant), "{op}/{variant} is not shown");
+        }
+    }
+}
