@@ -67,8 +67,9 @@ struct Row<'a> {
 
 /// Runs the command.
 pub fn run(global: &Global, args: &Args) -> Result<(), CliError> {
-    if args.family != "delta" {
-        return Err(CliError::Usage(format!("unknown family `{}`; known: delta", args.family)));
+    if !plan::FAMILIES.contains(&args.family.as_str()) {
+        let known = plan::FAMILIES.join(", ");
+        return Err(CliError::Usage(format!("unknown family `{}`; known: {known}", args.family)));
     }
     let all = ops::list();
     if let Some(op) = args.op.as_deref().filter(|op| !all.iter().any(|(known, _)| known == op)) {
@@ -81,8 +82,9 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CliError> {
         return Err(CliError::Usage(format!("unknown variant `{unknown}`; known: {known}")));
     }
     let device = global.open()?;
-    let cases: Vec<_> = plan::delta(&device, &args.tokens)
+    let cases: Vec<_> = plan::family(&args.family, &device, &args.tokens)
         .into_iter()
+        .flatten()
         .filter(|case| args.op.as_deref().is_none_or(|op| op == case.op()))
         .collect();
     if cases.is_empty() {

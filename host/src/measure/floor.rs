@@ -2,6 +2,7 @@
 
 use varve_gpu::geometry::HEAD_DIM;
 
+use super::product::ProductCase;
 use crate::ops::DeltaSizes;
 
 /// The least an operation must move and compute.
@@ -37,6 +38,13 @@ impl Floor {
     pub const fn delta_out_norm(tokens: usize, value_heads: usize) -> Self {
         let elements = tokens * value_heads * HEAD_DIM;
         Self { bytes: (10 * elements) as u64, flops: (7 * elements) as u64 }
+    }
+
+    /// `dense.product` with 16-bit weights: each weight once, x in and y out; two operations a weight and token.
+    pub const fn dense_product(sizes: &ProductCase) -> Self {
+        let weights = sizes.n_out * sizes.n_in;
+        let values = sizes.tokens * (sizes.n_in + sizes.n_out);
+        Self { bytes: (2 * weights + 4 * values) as u64, flops: (2 * weights * sizes.tokens) as u64 }
     }
 
     /// Microseconds to move the bytes at `bytes_per_second`.

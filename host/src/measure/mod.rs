@@ -7,5 +7,6 @@ pub mod floor;
 pub mod out_norm;
 pub mod paired;
 pub mod plan;
+pub mod product;
 pub mod prompt;
 pub mod window;

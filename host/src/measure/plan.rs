@@ -1,12 +1,14 @@
 //! Which cases a family is measured on: small ones on the emulator, the model's on a card.
 
 use super::case::{MeasureError, Prepared};
+use super::product::{Product, ProductCase};
 use super::{commit::Commit, out_norm::OutNorm, prompt::Prompt, window::Window};
 use crate::backend::Device;
 use crate::ops::DeltaSizes;
 use crate::ops::delta_commit::DELTA_COMMIT;
 use crate::ops::delta_out_norm::DELTA_OUT_NORM;
 use crate::ops::delta_rec::{DELTA_REC, StateAfter};
+use crate::ops::dense_product::DENSE_PRODUCT;
 
 /// Copies of the state that the L2 of no card holds: 40 times 3.1 MB.
 const ROTATING: usize = 40;
@@ -22,6 +24,8 @@ pub enum Planned {
     Commit(DeltaSizes, usize),
     /// `delta.out_norm`: value heads, tokens.
     OutNorm(usize, usize),
+    /// `dense.product`.
+    Product(ProductCase),
 }
 
 impl Planned {
@@ -31,6 +35,7 @@ impl Planned {
             Self::Prompt(_) | Self::Window(..) => DELTA_REC.op,
             Self::Commit(..) => DELTA_COMMIT.op,
             Self::OutNorm(..) => DELTA_OUT_NORM.op,
+            Self::Product(_) => DENSE_PRODUCT.op,
         }
     }
 
@@ -40,6 +45,7 @@ impl Planned {
             Self::Prompt(_) | Self::Window(..) => DELTA_REC.base().name,
             Self::Commit(..) => DELTA_COMMIT.base().name,
             Self::OutNorm(..) => DELTA_OUT_NORM.base().name,
+            Self::Product(_) => DENSE_PRODUCT.base().name,
         }
     }
 
@@ -53,6 +59,7 @@ impl Planned {
             Self::Window(sizes, states, after) => Box::new(Window::new(device, sizes, states, after, wanted)?),
             Self::Commit(sizes, states) => Box::new(Commit::new(device, sizes, states)?),
             Self::OutNorm(heads, tokens) => Box::new(OutNorm::new(device, heads, tokens, wanted)?),
+            Self::Product(sizes) => Box::new(Product::new(device, sizes, wanted)?),
         })
     }
 }
@@ -77,4 +84,28 @@ pub fn delta(device: &Device, tokens: &[usize]) -> Vec<Planned> {
     }
     plan.extend(chosen(norms).into_iter().filter(|&n| n > 0).map(|n| Planned::OutNorm(value_heads, n)));
     plan
+}
+
+/// Families that have a plan.
+pub const FAMILIES: [&str; 2] = ["delta", "dense"];
+
+/// The plan of a family by name, as [`delta`].
+pub fn family(name: &str, device: &Device, tokens: &[usize]) -> Option<Vec<Planned>> {
+    match name {
+        "delta" => Some(delta(device, tokens)),
+        "dense" => Some(dense(device, tokens)),
+        _ => None,
+    }
+}
+
+/// The plan of family `dense`: the largest matrices of Qwen3.8-Flash-Next outside its experts, and its narrow one.
+pub fn dense(device: &Device, tokens: &[usize]) -> Vec<Planned> {
+    let emulated = device.caps().is_emulator;
+    let shapes: &[[usize; 2]] = if emulated { &[[64, 256]] } else { &[[10_240, 2560], [2560, 6144], [324, 10_240]] };
+    let counts: &[usize] = if emulated { &[1, 8] } else { &[1, 2, 8, 64, 512] };
+    let counts = if tokens.is_empty() { counts } else { tokens };
+    let matrices = if emulated { 2 } else { 8 };
+    let case =
+        |&[n_out, n_in]: &[usize; 2], &tokens: &usize| Planned::Product(ProductCase { tokens, n_out, n_in, matrices });
+    shapes.iter().flat_map(|shape| counts.iter().filter(|&&n| n > 0).map(move |n| case(shape, n))).collect()
 }

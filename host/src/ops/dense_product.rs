@@ -19,7 +19,7 @@ pub struct ProductSizes {
     pub kind: Kind,
 }
 
-/// The variants, most wanted first: all give the same bits.
+/// The variants, most wanted first: all give the same bits. Conditions: measured in docs/src/measured/model.md.
 pub static DENSE_PRODUCT: Table<ProductSizes, ProductParams> = Table {
     op: "dense.product",
     rows: &[
@@ -40,7 +40,7 @@ pub static DENSE_PRODUCT: Table<ProductSizes, ProductParams> = Table {
                 let tokens = ask.tokens.div_ceil(product_tile::TOKENS);
                 Launch { grid: [axis(rows), axis(tokens), 1], ..Launch::new(1, product_tile::BOUNDS.threads) }
             },
-            needs: Needs::ANY,
+            needs: Needs { cc: 0, spread: Spread::FourAnSm },
             exactness: Exactness::Bitwise,
         },
         Variant {
@@ -53,7 +53,7 @@ pub static DENSE_PRODUCT: Table<ProductSizes, ProductParams> = Table {
                 ]))
             },
             launch: |ask| rows(ask, product_rows::MANY),
-            needs: Needs { cc: 0, spread: Spread::EverySm },
+            needs: Needs { cc: 0, spread: Spread::FourAnSm },
             exactness: Exactness::Bitwise,
         },
         Variant::base(

@@ -27,8 +27,8 @@ pub enum Spread {
     OneWave,
     /// No SM gets two blocks: a warp has its scheduler for itself.
     BlockAnSm,
-    /// Every SM gets a block: fewer would leave memory bandwidth unused.
-    EverySm,
+    /// Every SM gets four blocks: fewer would leave memory bandwidth unused.
+    FourAnSm,
 }
 
 impl Needs {
@@ -134,8 +134,8 @@ pub enum Reason {
         /// SMs of the device.
         sms: u32,
     },
-    /// Fewer blocks than SMs.
-    #[error("only {blocks} blocks for {sms} SMs: some SM would get none")]
+    /// Fewer than four blocks an SM.
+    #[error("only {blocks} blocks for {sms} SMs: some SM would get fewer than four")]
     Sparse {
         /// Blocks of the launch.
         blocks: u64,
@@ -221,8 +221,8 @@ impl<A, P: Copy + 'static> Table<A, P> {
         match row.needs.spread {
             Spread::Any => {}
             Spread::BlockAnSm if blocks > u64::from(sms) => return Err(Reason::Crowded { blocks, sms }),
-            Spread::EverySm if blocks < u64::from(sms) => return Err(Reason::Sparse { blocks, sms }),
-            Spread::BlockAnSm | Spread::EverySm => {}
+            Spread::FourAnSm if blocks < 4 * u64::from(sms) => return Err(Reason::Sparse { blocks, sms }),
+            Spread::BlockAnSm | Spread::FourAnSm => {}
             Spread::OneWave => {
                 let threads = launch.block.iter().product();
                 let per_sm = target.blocks_per_sm(choice.kernel, threads, launch.dynamic_shared)?;

@@ -19,7 +19,7 @@ fn a_row_has_time_ratio_and_floor() {
 
 #[test]
 fn unknown_names_are_refused_with_the_list() {
-    varve(&["bench", "--family", "gamma"]).refused_naming(&["`gamma`", "delta"]);
+    varve(&["bench", "--family", "gamma"]).refused_naming(&["`gamma`", "delta", "dense"]);
     varve(&["bench", "--op", "delta.wreck"]).refused_naming(&["`delta.wreck`", "delta.rec"]);
     varve(&["bench", "--variant", "nothing"]).refused_naming(&["`nothing`", "cols"]);
     varve(&["bench", "--rounds", "0"]).refused_naming(&["--rounds"]);
