@@ -61,7 +61,7 @@ fn what_takes_too_long_is_cut_off_with_an_error() {
 fn a_whole_reply_that_takes_too_long_is_an_error() {
     let mut rig = rig(Duration::from_millis(200));
     let whole = start(&rig, json!({"max_tokens": 1_000}));
-    rig.until(|rig| !rig.engine.is_idle());
+    rig.until(|rig| !rig.engine.is_idle() && rig.engine.waiting() == 0);
     rig.signal();
     let reply = whole.reply();
     assert_eq!((reply.status, reply.code().as_str()), (503, "draining"));
