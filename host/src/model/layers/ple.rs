@@ -96,7 +96,7 @@ impl Ple {
         let reach = hash.offsets.iter().zip(&hash.moduli).map(|(o, m)| o.saturating_add(*m)).max().unwrap_or(0);
         if table.n_out() > 0 && reach > table.n_out() as u64 {
             let what = format!("the n-gram hash reaches row {reach} of a table of {} rows", table.n_out());
-            return Err(OpenError::Contradiction { file: "n-gram embedding".into(), what });
+            return Err(OpenError::Contradiction { file: scope.reader().file_name(), what });
         }
         let taps = scope.values(("ple.conv1d.weight", "ple_conv1d.weight"), &[wide, sizes.kernel])?;
         Ok(Self {
@@ -162,7 +162,7 @@ fn hash(scope: &Scope<'_>, config: &Config, sizes: &PleSizes, index: usize) -> R
         PleHash::Stored { multipliers, moduli, offsets } => {
             let (multipliers, moduli, offsets) = (multipliers.clone(), moduli.clone(), offsets.clone());
             let hash = NgramHash { multipliers, moduli, offsets, eos: sizes.eos };
-            return checked(hash);
+            return checked(scope, hash);
         }
         PleHash::Derived { seed, base } => (*seed, *base),
     };
@@ -181,17 +181,17 @@ fn hash(scope: &Scope<'_>, config: &Config, sizes: &PleSizes, index: usize) -> R
             let what = format!(
                 "tensor `{name}` holds {values:?}, and the configuration (seed {seed}, base {base}) gives {derived:?}"
             );
-            return Err(OpenError::Contradiction { file: "n-gram hash".into(), what });
+            return Err(OpenError::Contradiction { file: scope.reader().file_name(), what });
         }
     }
-    checked(derived)
+    checked(scope, derived)
 }
 
 /// Refuses constants that no table can have.
-fn checked(hash: NgramHash) -> Result<NgramHash, OpenError> {
+fn checked(scope: &Scope<'_>, hash: NgramHash) -> Result<NgramHash, OpenError> {
     if hash.moduli.contains(&0) {
         let what = "a hash head has 0 table rows".to_owned();
-        return Err(OpenError::Contradiction { file: "n-gram hash".into(), what });
+        return Err(OpenError::Contradiction { file: scope.reader().file_name(), what });
     }
     Ok(hash)
 }

@@ -102,6 +102,11 @@ impl<'a> Reader<'a> {
         self.checkpoint.format() == Format::Gguf
     }
 
+    /// The checkpoint's name, for messages.
+    pub fn file_name(&self) -> String {
+        self.checkpoint.name()
+    }
+
     /// The device.
     pub fn device(&self) -> &Device {
         self.device
