@@ -5,6 +5,9 @@ use super::rows::Rows;
 use crate::backend::{BackendError, Device, ShapeError};
 use crate::ops::attn_norm_rope::RopeTables;
 
+/// Positions whose angles are computed at a time.
+const STEP: usize = 4096;
+
 /// Cosine and sine of every position and rotating pair.
 pub struct Rope {
     cos: Rows<f32>,
@@ -18,11 +21,13 @@ impl Rope {
         let pairs = sizes.rotary / 2;
         let frequency = |i: usize| (1.0 / sizes.theta.powf(2.0 * i as f64 / sizes.rotary as f64)) as f32;
         let frequencies: Vec<f32> = (0..pairs).map(frequency).collect();
-        let angles: Vec<f64> =
-            (0..positions).flat_map(|at| frequencies.iter().map(move |f| f64::from(at as f32 * f))).collect();
         let table = |of: fn(f64) -> f64| {
             let mut rows = Rows::new(device, positions, pairs)?;
-            rows.write(&angles.iter().map(|&angle| of(angle) as f32).collect::<Vec<_>>())?;
+            for first in (0..positions).step_by(STEP) {
+                let at = first..positions.min(first + STEP);
+                let angles = at.flat_map(|at| frequencies.iter().map(move |f| f64::from(at as f32 * f)));
+                rows.write_from(first, &angles.map(|angle| of(angle) as f32).collect::<Vec<_>>())?;
+            }
             Ok::<_, BackendError>(rows)
         };
         Ok(Self { cos: table(f64::cos)?, sin: table(f64::sin)? })

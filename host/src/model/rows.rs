@@ -100,7 +100,12 @@ impl<T: Pod> Rows<T> {
 
     /// Overwrites the first values.
     pub fn write(&mut self, values: &[T]) -> Result<(), BackendError> {
-        self.buffer.write_at(0, values)
+        self.write_from(0, values)
+    }
+
+    /// Overwrites values from row `first` on.
+    pub fn write_from(&mut self, first: usize, values: &[T]) -> Result<(), BackendError> {
+        self.buffer.write_at(first * self.width, values)
     }
 
     /// The values of the first rows, on the host.

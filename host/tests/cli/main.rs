@@ -3,10 +3,12 @@
 
 mod bench;
 mod dispatch;
+mod generate;
 mod info;
 mod inspect;
 mod parity;
 mod ptx;
+mod serve;
 mod usage;
 
 use std::path::Path;

@@ -8,7 +8,10 @@ use varve::backend::driver_slots;
 /// `cust_raw`'s folder, from cargo.
 fn cust_raw() -> PathBuf {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
-    let arguments = ["metadata", "--format-version=1", "--offline", "--manifest-path", manifest];
+    // Only this platform's packages are sure to be there: nothing else was built.
+    let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let arguments =
+        ["metadata", "--format-version=1", "--offline", "--filter-platform", &platform, "--manifest-path", manifest];
     let output = Command::new(env!("CARGO")).args(arguments).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
