@@ -3,7 +3,7 @@
 //! Only the outermost layer calls this: the command line (for what no flag says), tests and benches.
 
 use crate::backend::{BackendError, Device, DeviceSpec, EmulatorConfig, SpecError};
-use crate::ops::dispatch::{SwitchError, Switches};
+use crate::ops::switches::{SwitchError, Switches};
 use std::env::{self, VarError};
 
 /// Names the device that tests and benches use: `auto`, `cuda:N` or `emulator`.

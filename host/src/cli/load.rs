@@ -17,7 +17,7 @@ pub struct ModelArgs {
     /// Most tokens of prompt and reply together; without it what the model was made for, up to 4096
     #[arg(long, value_name = "TOKENS")]
     ctx: Option<usize>,
-    /// Tokens of a prompt that are computed in one pass
+    /// Tokens of a prompt that are computed in one pass, up to 2048
     #[arg(long, value_name = "TOKENS", default_value_t = model::DEFAULT_CHUNK)]
     pub chunk: usize,
 }
@@ -33,8 +33,12 @@ pub struct Text {
 impl ModelArgs {
     /// Opens and checks the files.
     pub fn checkpoint(&self) -> Result<Checkpoint, CliError> {
-        if self.ctx == Some(0) || self.chunk == 0 {
-            return Err(CliError::Usage("--ctx and --chunk need at least one token".into()));
+        if self.ctx == Some(0) {
+            return Err(CliError::Usage("--ctx needs at least one token".into()));
+        }
+        if !(1..=model::MAX_CHUNK).contains(&self.chunk) {
+            let most = model::MAX_CHUNK;
+            return Err(CliError::Usage(format!("--chunk is {}; a pass has 1 to {most} tokens", self.chunk)));
         }
         match &self.model {
             Some(path) => Checkpoint::open(path).map_err(CliError::failed),

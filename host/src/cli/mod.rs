@@ -23,7 +23,7 @@ use clap::{Parser, Subcommand};
 
 use crate::backend::{Device, DeviceSpec};
 use crate::environment::Environment;
-use crate::ops::{self, dispatch::Switches};
+use crate::ops::{self, switches::Switches};
 use output::Output;
 
 #[derive(Debug, Parser)]

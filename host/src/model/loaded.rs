@@ -7,14 +7,15 @@ use super::run::{Probe, Run};
 use super::weights::Reader;
 use super::{Checkpoint, LanguageModel, ModelError, OpenError, Sequence};
 use crate::backend::{Device, Stream};
-use crate::ops::dispatch::{Dispatch, Switches};
+use crate::ops::dispatch::Dispatch;
+use crate::ops::switches::Switches;
 
 /// How a model is loaded.
 #[derive(Clone, Debug)]
 pub struct LoadOptions {
     /// Most tokens of a sequence; `None` is what the model was made for, or [`DEFAULT_CONTEXT`] if that is more.
     pub context: Option<usize>,
-    /// Most tokens of a pass: a longer prompt takes several.
+    /// Most tokens of a pass, up to [`MAX_CHUNK`]: a longer prompt takes several.
     pub chunk: usize,
     /// Which variants may run.
     pub switches: Switches,
@@ -24,6 +25,8 @@ pub struct LoadOptions {
 pub const DEFAULT_CONTEXT: usize = 4096;
 /// Tokens of a pass where nobody says otherwise.
 pub const DEFAULT_CHUNK: usize = 512;
+/// Most tokens of a pass: with 31 experts a token their pairs still fit on one axis of a grid.
+pub const MAX_CHUNK: usize = 2048;
 
 impl Default for LoadOptions {
     fn default() -> Self {
@@ -73,7 +76,7 @@ impl Model {
             (progress.borrow_mut())(done.get(), total);
         };
         let graph = Graph::load(&Reader::new(checkpoint, device, false, &count), &config)?;
-        let chunk = options.chunk.clamp(1, context);
+        let chunk = options.chunk.clamp(1, context.min(MAX_CHUNK));
         Ok(Self {
             rope: Rope::new(device, &config.attention, context)?,
             scratch: Some(Scratch::new(device, &config, chunk, context, 1)?),

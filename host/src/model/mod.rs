@@ -32,7 +32,7 @@ pub use dtype::DType;
 pub use error::ModelError;
 pub use from_value::FromValue;
 pub use load_error::LoadError;
-pub use loaded::{DEFAULT_CHUNK, DEFAULT_CONTEXT, LoadOptions, Model};
+pub use loaded::{DEFAULT_CHUNK, DEFAULT_CONTEXT, LoadOptions, MAX_CHUNK, Model};
 pub use metadata::{Array, Metadata, Strings, Value};
 pub use open_error::OpenError;
 pub use ranges::TensorInfo;

@@ -1,12 +1,12 @@
 //! Dispatch as data: one table an operation, one function that walks it, one that explains the walk.
 
-use std::collections::{BTreeMap, HashSet};
-use std::str::FromStr;
+use std::collections::HashSet;
 use std::sync::Mutex;
 
 use cuda_std::launch::Kernel;
 
 use super::exactness::Exactness;
+use super::switches::Switches;
 use crate::backend::{BackendError, Caps, Device, Launch, LaunchError, ShapeError, Stream};
 
 /// What a variant needs of the device, apart from sizes.
@@ -318,64 +318,6 @@ pub enum Pick<'a> {
     Named(&'a str),
 }
 
-/// Which variants may run: for each operation either one named variant, or all but some.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Switches {
-    only: BTreeMap<String, String>,
-    off: BTreeMap<String, Vec<String>>,
-}
-
-impl Switches {
-    /// The switch that excludes this row, if any. `only` keeps the named row and the base behind it.
-    fn excludes(&self, op: &str, variant: &str, base: &str) -> Option<String> {
-        if let Some(only) = self.only.get(op)
-            && only != variant
-            && (variant != base || only == base)
-        {
-            return Some(format!("{op}={only}"));
-        }
-        let off = self.off.get(op)?;
-        off.iter().any(|name| name == variant).then(|| format!("{op}=-{variant}"))
-    }
-}
-
-/// A switch that cannot be read.
-#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-#[error(
-    "`{0}` is no dispatch switch; write OP=VARIANT (only this one) or OP=-VARIANT (not this one), several with commas"
-)]
-pub struct SwitchError(String);
-
-impl FromStr for Switches {
-    type Err = SwitchError;
-
-    /// Reads `delta.rec=keyhead,delta.out_norm=-warp`.
-    fn from_str(text: &str) -> Result<Self, SwitchError> {
-        let mut switches = Self::default();
-        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-            let (op, variant) = part.split_once('=').ok_or_else(|| SwitchError(part.to_owned()))?;
-            let (off, variant) = variant.strip_prefix('-').map_or((false, variant), |name| (true, name));
-            if op.is_empty() || variant.is_empty() {
-                return Err(SwitchError(part.to_owned()));
-            }
-            if off {
-                switches.off.entry(op.to_owned()).or_default().push(variant.to_owned());
-            } else {
-                switches.only.insert(op.to_owned(), variant.to_owned());
-            }
-        }
-        Ok(switches)
-    }
-}
-
-impl Switches {
-    /// Every operation and variant the switches name, for checking against the tables.
-    pub fn named(&self) -> impl Iterator<Item = (&str, &str)> {
-        let only = self.only.iter().map(|(op, name)| (op.as_str(), name.as_str()));
-        only.chain(self.off.iter().flat_map(|(op, names)| names.iter().map(move |name| (op.as_str(), name.as_str()))))
-    }
-}
-
 /// Switches, and which fallbacks the log already knows.
 #[derive(Debug, Default)]
 pub struct Dispatch {
@@ -461,22 +403,5 @@ pub enum OpError {
 impl From<LaunchError> for OpError {
     fn from(error: LaunchError) -> Self {
         Self::Launch(Box::new(error))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn switches_read_and_exclude() {
-        let switches: Switches = "delta.rec=keyhead, delta.out_norm=-warp".parse().expect("valid switches");
-        assert_eq!(switches.excludes("delta.rec", "lanes", "cols").as_deref(), Some("delta.rec=keyhead"));
-        assert_eq!(switches.excludes("delta.rec", "keyhead", "cols"), None);
-        assert_eq!(switches.excludes("delta.rec", "cols", "cols"), None, "the base stays as the fallback");
-        assert_eq!(switches.excludes("delta.out_norm", "warp", "block").as_deref(), Some("delta.out_norm=-warp"));
-        assert_eq!(switches.excludes("delta.out_norm", "block", "block"), None);
-        assert_eq!("delta.rec".parse::<Switches>().err(), Some(SwitchError("delta.rec".into())));
-        assert_eq!("=x".parse::<Switches>().err(), Some(SwitchError("=x".into())));
     }
 }

@@ -32,6 +32,7 @@ pub mod qsa_block_keys;
 pub mod qsa_scores;
 pub mod qsa_select;
 mod quads;
+pub mod switches;
 pub mod weights;
 
 pub use delta_sizes::{DeltaSizes, LogGate};
@@ -76,7 +77,7 @@ pub fn list() -> Vec<Listed> {
 ///
 /// # Errors
 /// [`dispatch::OpError::NoVariant`] lists the operation's variants, [`dispatch::OpError::NoOp`] the operations.
-pub fn check_switches(switches: &dispatch::Switches) -> Result<(), dispatch::OpError> {
+pub fn check_switches(switches: &switches::Switches) -> Result<(), dispatch::OpError> {
     let all = list();
     for (name, variant) in switches.named() {
         let Some((op, variants)) = all.iter().find(|(op, _)| *op == name) else {

@@ -95,8 +95,8 @@ fn feed_forward(check: &Checker<'_>, feed_forward: &FeedForward) -> Result<(), O
         FeedForward::Dense { inner } => check.width("intermediate_size", *inner),
         FeedForward::Experts(e) => {
             check.rule("num_experts", e.count, (1..=1024).contains(&e.count), "from 1 to 1024 experts")?;
-            let used = (1..=e.count.min(32)).contains(&e.used);
-            let rule = format!("from 1 to 32, and no more than the {} experts there are", e.count);
+            let used = (1..=e.count.min(31)).contains(&e.used);
+            let rule = format!("from 1 to 31, and no more than the {} experts there are", e.count);
             check.rule("num_experts_per_tok", e.used, used, &rule)?;
             check.width("moe_intermediate_size", e.inner)?;
             check.width("shared_expert_intermediate_size", e.shared_inner)

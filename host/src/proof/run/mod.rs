@@ -19,7 +19,8 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use crate::backend::Device;
-use crate::ops::dispatch::{Dispatch, Reason, Switches, Table, Variant};
+use crate::ops::dispatch::{Dispatch, Reason, Table, Variant};
+use crate::ops::switches::Switches;
 
 pub use devices::Devices;
 pub use row::{Errors, Row};
