@@ -16,9 +16,9 @@ use crate::ops;
 /// Arguments of `varve bench`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Family of operations
-    #[arg(long, default_value = "delta")]
-    family: String,
+    /// Family of operations; without it that of --op, else delta
+    #[arg(long)]
+    family: Option<String>,
     /// Only this operation
     #[arg(long)]
     op: Option<String>,
@@ -67,10 +67,6 @@ struct Row<'a> {
 
 /// Runs the command.
 pub fn run(global: &Global, args: &Args) -> Result<(), CliError> {
-    if !plan::FAMILIES.contains(&args.family.as_str()) {
-        let known = plan::FAMILIES.join(", ");
-        return Err(CliError::Usage(format!("unknown family `{}`; known: {known}", args.family)));
-    }
     let all = ops::list();
     if let Some(op) = args.op.as_deref().filter(|op| !all.iter().any(|(known, _)| known == op)) {
         let known = all.iter().map(|(op, _)| *op).collect::<Vec<_>>().join(", ");
@@ -81,14 +77,20 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CliError> {
         let known = known.into_iter().collect::<Vec<_>>().join(", ");
         return Err(CliError::Usage(format!("unknown variant `{unknown}`; known: {known}")));
     }
+    let of_op = args.op.as_deref().and_then(|op| op.split('.').next());
+    let family = args.family.as_deref().or(of_op).unwrap_or("delta");
+    if !plan::FAMILIES.contains(&family) {
+        let known = plan::FAMILIES.join(", ");
+        return Err(CliError::Usage(format!("no cases for the family `{family}`; there are for {known}")));
+    }
     let device = global.open()?;
-    let cases: Vec<_> = plan::family(&args.family, &device, &args.tokens)
+    let cases: Vec<_> = plan::family(family, &device, &args.tokens)
         .into_iter()
         .flatten()
         .filter(|case| args.op.as_deref().is_none_or(|op| op == case.op()))
         .collect();
     if cases.is_empty() {
-        return Err(CliError::Usage("no case has these token counts".into()));
+        return Err(CliError::Usage(format!("no case of the family `{family}` is of this operation and token count")));
     }
     let out = global.output();
     let bandwidth = copy_bandwidth(&device).map_err(CliError::failed)?;

@@ -20,7 +20,19 @@ fn a_row_has_time_ratio_and_floor() {
 #[test]
 fn unknown_names_are_refused_with_the_list() {
     varve(&["bench", "--family", "gamma"]).refused_naming(&["`gamma`", "delta", "dense"]);
+    varve(&["bench", "--op", "moe.combine"]).refused_naming(&["`moe`", "delta", "dense"]);
+    varve(&["bench", "--op", "delta.rec", "--family", "dense"]).refused_naming(&["`dense`", "this operation"]);
     varve(&["bench", "--op", "delta.wreck"]).refused_naming(&["`delta.wreck`", "delta.rec"]);
     varve(&["bench", "--variant", "nothing"]).refused_naming(&["`nothing`", "cols"]);
     varve(&["bench", "--rounds", "0"]).refused_naming(&["--rounds"]);
+}
+
+#[test]
+fn the_family_is_that_of_the_operation() {
+    let args = ["bench", "--device", "emulator", "--json", "--op", "dense.product", "--tokens", "1", "--rounds", "1"];
+    let ran = varve(&args);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let rows = ran.rows();
+    let arms: Vec<_> = rows[1..].iter().map(|row| row["variant"].as_str().unwrap()).collect();
+    assert_eq!(arms, ["rows2", "rows8"]);
 }
