@@ -5,7 +5,7 @@ use varve_gpu::delta::{CommitParams, window_commit};
 use varve_gpu::geometry::WINDOW_TOKENS;
 
 use super::delta_sizes::{DeltaSizes, LogGate, check_tokens};
-use super::dispatch::{Dispatch, Needs, OpError, Spread, Table, Variant};
+use super::dispatch::{Dispatch, Needs, OpError, Pick, Spread, Table, Variant};
 use super::exactness::Exactness;
 use crate::backend::{Launch, Stream, View, ViewMut};
 
@@ -53,10 +53,8 @@ pub fn commit(dispatch: &Dispatch, stream: &Stream, mut args: CommitArgs<'_>) ->
     if sizes.tokens == 0 {
         return Ok(DELTA_COMMIT.base().name);
     }
-    let choice = DELTA_COMMIT.select(dispatch, stream.device(), &sizes)?;
     let params = CommitParams { window, accepted: args.accepted.ptr() };
     // SAFETY: the checks above and the table's `launch` are what the kernel's header asks for: it neither writes nor reads
     // `y`; views borrow their buffers, which are freed in stream order.
-    unsafe { stream.launch(choice.kernel, choice.launch, params)? };
-    Ok(choice.variant)
+    unsafe { DELTA_COMMIT.enqueue(Pick::Best(dispatch), stream, &sizes, params) }
 }

@@ -4,7 +4,7 @@ use varve_gpu::delta::{OutNormParams, out_norm_block, out_norm_warp};
 use varve_gpu::geometry::HEAD_DIM;
 
 use super::checks::{aligned, axis, count, row_stride};
-use super::dispatch::{Choice, Dispatch, Needs, OpError, Table, Variant};
+use super::dispatch::{Dispatch, Needs, OpError, Pick, Table, Variant};
 use super::exactness::Exactness;
 use crate::backend::{Launch, Stream, View, ViewMut};
 
@@ -94,8 +94,7 @@ pub fn out_norm(dispatch: &Dispatch, stream: &Stream, mut args: OutNormArgs<'_>)
     if sizes.tokens == 0 {
         return Ok(DELTA_OUT_NORM.base().name);
     }
-    let choice = DELTA_OUT_NORM.select(dispatch, stream.device(), &sizes)?;
-    enqueue(stream, &choice, params)
+    enqueue(Pick::Best(dispatch), stream, &sizes, params)
 }
 
 /// [`out_norm`] by the named variant, for tests and measurements.
@@ -103,25 +102,22 @@ pub fn out_norm(dispatch: &Dispatch, stream: &Stream, mut args: OutNormArgs<'_>)
 /// # Errors
 /// As [`out_norm`], and [`OpError::NoVariant`] or [`OpError::Unfit`].
 pub fn out_norm_by(variant: &str, stream: &Stream, mut args: OutNormArgs<'_>) -> Result<&'static str, OpError> {
-    let row = DELTA_OUT_NORM.row(variant)?;
     let (sizes, params) = check(&mut args)?;
     if sizes.tokens == 0 {
-        return Ok(row.name);
+        return Ok(DELTA_OUT_NORM.row(variant)?.name);
     }
-    let choice = DELTA_OUT_NORM.launch_of(row, stream.device().caps(), &sizes);
-    let choice = choice.map_err(|reason| OpError::Unfit {
-        op: DELTA_OUT_NORM.op,
-        variant: row.name,
-        reason: Box::new(reason),
-    })?;
-    enqueue(stream, &choice, params)
+    enqueue(Pick::Named(variant), stream, &sizes, params)
 }
 
-fn enqueue(stream: &Stream, choice: &Choice<OutNormParams>, params: OutNormParams) -> Result<&'static str, OpError> {
+fn enqueue(
+    pick: Pick<'_>,
+    stream: &Stream,
+    sizes: &OutNormSizes,
+    params: OutNormParams,
+) -> Result<&'static str, OpError> {
     // SAFETY: `check` established the shapes, strides and alignment that `OutNormParams` asks for, the table's `launch`
     // the grid that the kernel's header asks for; views borrow their buffers, which are freed in stream order.
-    unsafe { stream.launch(choice.kernel, choice.launch, params)? };
-    Ok(choice.variant)
+    unsafe { DELTA_OUT_NORM.enqueue(pick, stream, sizes, params) }
 }
 
 fn check(args: &mut OutNormArgs<'_>) -> Result<(OutNormSizes, OutNormParams), OpError> {

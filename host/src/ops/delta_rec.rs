@@ -6,7 +6,7 @@ use varve_gpu::geometry::{ROW_GROUPS, WINDOW_TOKENS};
 
 use super::checks::{aligned, row_stride};
 use super::delta_sizes::{DeltaSizes, LogGate, check_tokens};
-use super::dispatch::{Choice, Dispatch, Needs, OpError, Spread, Table, Variant};
+use super::dispatch::{Dispatch, Needs, OpError, Pick, Spread, Table, Variant};
 use super::exactness::Exactness;
 use crate::backend::{Launch, Stream, View, ViewMut};
 
@@ -113,8 +113,7 @@ pub fn recurrence(dispatch: &Dispatch, stream: &Stream, mut args: RecArgs<'_>) -
     if sizes.tokens == 0 {
         return Ok(DELTA_REC.base().name);
     }
-    let choice = DELTA_REC.select(dispatch, stream.device(), &sizes)?;
-    enqueue(stream, &choice, params)
+    enqueue(Pick::Best(dispatch), stream, &sizes, params)
 }
 
 /// [`recurrence`] by the named variant, for tests and measurements.
@@ -122,22 +121,17 @@ pub fn recurrence(dispatch: &Dispatch, stream: &Stream, mut args: RecArgs<'_>) -
 /// # Errors
 /// As [`recurrence`], and [`OpError::NoVariant`] or [`OpError::Unfit`].
 pub fn recurrence_by(variant: &str, stream: &Stream, mut args: RecArgs<'_>) -> Result<&'static str, OpError> {
-    let row = DELTA_REC.row(variant)?;
     let (sizes, params) = check(&mut args)?;
     if sizes.tokens == 0 {
-        return Ok(row.name);
+        return Ok(DELTA_REC.row(variant)?.name);
     }
-    let choice = DELTA_REC.launch_of(row, stream.device().caps(), &sizes);
-    let choice =
-        choice.map_err(|reason| OpError::Unfit { op: DELTA_REC.op, variant: row.name, reason: Box::new(reason) })?;
-    enqueue(stream, &choice, params)
+    enqueue(Pick::Named(variant), stream, &sizes, params)
 }
 
-fn enqueue(stream: &Stream, choice: &Choice<RecParams>, params: RecParams) -> Result<&'static str, OpError> {
+fn enqueue(pick: Pick<'_>, stream: &Stream, sizes: &DeltaSizes, params: RecParams) -> Result<&'static str, OpError> {
     // SAFETY: `check` established the shapes, strides and alignment that `RecParams` asks for, the table's `launch` the
     // grid that the kernel's header asks for; views borrow their buffers, which are freed in stream order.
-    unsafe { stream.launch(choice.kernel, choice.launch, params)? };
-    Ok(choice.variant)
+    unsafe { DELTA_REC.enqueue(pick, stream, sizes, params) }
 }
 
 fn check(args: &mut RecArgs<'_>) -> Result<(DeltaSizes, RecParams), OpError> {
