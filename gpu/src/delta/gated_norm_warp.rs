@@ -5,7 +5,7 @@
 //! Mapping   warp number = token * value_heads + head; lane l: columns 4 l .. 4 l + 3
 //! Order     squares: fma chain over the lane's four, then xor 16, 8, 4, 2, 1
 //! Barriers  none
-//! Budget    40 registers, 0 B shared, 0 B local (enforced by tests/tests/ptx/)
+//! Budget    64 registers, 0 B shared, 0 B local (enforced by tests/tests/ptx/)
 //! Promise   Base
 
 use cuda_std::launch::Bounds;

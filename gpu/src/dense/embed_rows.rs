@@ -5,7 +5,7 @@
 //! Mapping   a thread copies 4 neighbouring values; threads run over the rows one after the other
 //! Order     none: nothing is added
 //! Barriers  none
-//! Budget    32 registers, 0 B shared, 0 B local (enforced by tests/tests/ptx/)
+//! Budget    40 registers, 0 B shared, 0 B local (enforced by tests/tests/ptx/)
 //! Promise   Base
 
 use cuda_std::launch::Bounds;

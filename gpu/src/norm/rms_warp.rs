@@ -5,7 +5,7 @@
 //! Mapping   warp number = row * groups + group; lane l: columns 4 l .. 4 l + 3 of every 128
 //! Order     lane: fma chain, columns ascending; warp: xor 16, 8, 4, 2, 1
 //! Barriers  none
-//! Budget    40 registers, 0 B shared, 0 B local (enforced by tests/tests/ptx/)
+//! Budget    64 registers, 0 B shared, 0 B local (enforced by tests/tests/ptx/)
 //! Promise   Base
 
 use cuda_std::launch::Bounds;

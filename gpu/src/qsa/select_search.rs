@@ -5,7 +5,7 @@
 //! Mapping   warp number = token; lane l looks at blocks l, l + 32, ..
 //! Order     integers only: the bits of a float >= 0 are ordered as the float is
 //! Barriers  none; every lane of a warp does the same number of shuffles and votes
-//! Budget    48 registers, 0 B shared, 0 B local (enforced by tests/tests/ptx/)
+//! Budget    64 registers, 0 B shared, 0 B local (enforced by tests/tests/ptx/)
 //! Promise   Base
 
 use cuda_std::launch::Bounds;

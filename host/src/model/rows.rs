@@ -30,11 +30,6 @@ impl<T: Pod> Rows<T> {
         self.width
     }
 
-    /// Bytes in device memory.
-    pub fn bytes(&self) -> usize {
-        self.buffer.len() * size_of::<T>()
-    }
-
     /// All rows.
     pub fn all(&self) -> Result<View<'_, T, 2>, ShapeError> {
         self.buffer.view([self.buffer.len() / self.width, self.width])

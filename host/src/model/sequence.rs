@@ -60,34 +60,4 @@ impl Sequence {
     pub fn position(&self) -> usize {
         self.position
     }
-
-    /// The recurrent state of a Gated DeltaNet layer, f32 `[128][value heads][128]`; `None` for other layers.
-    ///
-    /// # Errors
-    /// Where the device failed.
-    pub fn recurrent_state(&self, layer: usize) -> Result<Option<Vec<f32>>, BackendError> {
-        match self.mixers.get(layer) {
-            Some(MixerState::Gdn(state)) => state.state.read().map(Some),
-            _ => Ok(None),
-        }
-    }
-
-    /// Bytes in device memory: what does not grow with the context, and what does.
-    #[must_use]
-    pub fn bytes(&self) -> (usize, usize) {
-        let (mut fixed, mut growing) = (0, 0);
-        for mixer in &self.mixers {
-            match mixer {
-                MixerState::Gdn(state) => fixed += state.state.len() * size_of::<f32>() + state.window.bytes(),
-                MixerState::Attention(state) => {
-                    growing += state.k.bytes() + state.v.bytes();
-                    if let Some(index) = &state.index {
-                        growing += index.keys.bytes();
-                        fixed += index.window.bytes();
-                    }
-                }
-            }
-        }
-        (fixed + self.ple.iter().map(|state| state.window.bytes()).sum::<usize>(), growing)
-    }
 }

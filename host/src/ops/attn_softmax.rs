@@ -71,7 +71,11 @@ pub fn softmax(pick: Pick<'_>, stream: &Stream, mut args: SoftmaxArgs<'_>) -> Re
     let ([tokens, width], [positions, kv_width]) = (args.q.dims, args.k.dims);
     let dim = quads(op, "values of a head", args.dim, MAX_DIM)?;
     let (heads, kv_heads) = (width / args.dim, kv_width / args.dim);
-    if kv_heads == 0 || !heads.is_multiple_of(kv_heads) || heads * args.dim != width || kv_heads * args.dim != kv_width
+    if heads == 0
+        || kv_heads == 0
+        || !heads.is_multiple_of(kv_heads)
+        || heads * args.dim != width
+        || kv_heads * args.dim != kv_width
     {
         let got = format!("q of {width} and k of {kv_width} values, heads of {}", args.dim);
         return Err(OpError::Value {

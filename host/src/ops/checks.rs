@@ -68,9 +68,7 @@ pub(super) fn rows_out(
     view: &ViewMut<'_, f32, 2>,
     want: [usize; 2],
 ) -> Result<u32, OpError> {
-    view.expect(op, operand, want)?;
-    aligned(op, operand, view.is_aligned(16))?;
-    row_stride(op, operand, view.strides, 4)
+    rows_in(op, operand, &view.as_view(), want)
 }
 
 /// A dense vector that is read four values at a time.

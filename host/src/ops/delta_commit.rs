@@ -4,6 +4,7 @@ use varve_gpu::delta::row_group::BLOCKS;
 use varve_gpu::delta::{CommitParams, window_commit};
 use varve_gpu::geometry::WINDOW_TOKENS;
 
+use super::checks::axis;
 use super::delta_sizes::{DeltaSizes, LogGate, check_tokens};
 use super::dispatch::{Dispatch, Needs, OpError, Pick, Spread, Table, Variant};
 use super::exactness::Exactness;
@@ -20,7 +21,7 @@ pub static DELTA_COMMIT: Table<DeltaSizes, CommitParams> = Table {
             }
             Ok(&window_commit::DELTA_COMMIT_WINDOW)
         },
-        launch: |ask| Launch::new(u32::try_from(ask.value_heads * BLOCKS).unwrap_or(u32::MAX), 32),
+        launch: |ask| Launch::new(axis(ask.value_heads * BLOCKS), 32),
         needs: Needs { cc: 80, spread: Spread::Any },
         exactness: Exactness::Base,
     }],

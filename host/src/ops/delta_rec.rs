@@ -4,7 +4,7 @@ use varve_gpu::delta::row_group::BLOCKS;
 use varve_gpu::delta::{RecParams, rec_cols, rec_keyhead, rec_lanes, window_step};
 use varve_gpu::geometry::{ROW_GROUPS, WINDOW_TOKENS};
 
-use super::checks::{aligned, row_stride};
+use super::checks::{aligned, axis, row_stride};
 use super::delta_sizes::{DeltaSizes, LogGate, check_tokens};
 use super::dispatch::{Dispatch, Needs, OpError, Pick, Spread, Table, Variant};
 use super::exactness::Exactness;
@@ -22,7 +22,7 @@ pub static DELTA_REC: Table<DeltaSizes, RecParams> = Table {
                 }
                 Ok(&window_step::DELTA_REC_WINDOW)
             },
-            launch: |ask| Launch::new(grid(ask.value_heads * BLOCKS), 32),
+            launch: |ask| Launch::new(axis(ask.value_heads * BLOCKS), 32),
             needs: Needs { cc: 80, spread: Spread::Any },
             exactness: Exactness::Bitwise,
         },
@@ -36,7 +36,7 @@ pub static DELTA_REC: Table<DeltaSizes, RecParams> = Table {
                     Some(&rec_lanes::DELTA_REC_LANES_VPK4),
                 ])
             },
-            launch: |ask| Launch::new(grid(ask.key_heads * BLOCKS), grid(32 * ask.vpk())),
+            launch: |ask| Launch::new(axis(ask.key_heads * BLOCKS), axis(32 * ask.vpk())),
             needs: Needs { cc: 80, spread: Spread::BlockAnSm },
             exactness: Exactness::Bitwise,
         },
@@ -64,14 +64,9 @@ pub static DELTA_REC: Table<DeltaSizes, RecParams> = Table {
     ],
 };
 
-/// Head counts are checked before any launch: at most 8192 heads of at most 8 blocks.
-fn grid(n: usize) -> u32 {
-    u32::try_from(n).unwrap_or(u32::MAX)
-}
-
 /// `blocks` blocks of 32 columns by 4 row groups.
 fn block_2d(blocks: usize) -> Launch {
-    Launch { grid: [grid(blocks), 1, 1], block: [rec_cols::COLUMNS, 4, 1], dynamic_shared: 0 }
+    Launch { grid: [axis(blocks), 1, 1], block: [rec_cols::COLUMNS, 4, 1], dynamic_shared: 0 }
 }
 
 /// What becomes of the state in memory.

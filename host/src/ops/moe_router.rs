@@ -2,7 +2,7 @@
 
 use varve_gpu::moe::{MAX_CHOSEN, MAX_EXPERTS, RouterParams, router_warp};
 
-use super::checks::count;
+use super::checks::{axis, count};
 use super::dispatch::{OpError, Pick, Table, Variant};
 use super::quads::Rows;
 use crate::backend::{Launch, Stream, View, ViewMut};
@@ -30,7 +30,7 @@ pub static MOE_ROUTER: Table<RouterSizes, RouterParams> = Table {
         },
         |ask| {
             let blocks = ask.tokens.div_ceil(router_warp::WARPS as usize);
-            Launch::new(u32::try_from(blocks).unwrap_or(u32::MAX), router_warp::BOUNDS.threads)
+            Launch::new(axis(blocks), router_warp::BOUNDS.threads)
         },
     )],
 };

@@ -2,7 +2,7 @@
 
 use varve_gpu::ple::{GateParams, gate_warp};
 
-use super::checks::count;
+use super::checks::{axis, count};
 use super::dispatch::{OpError, Pick, Table, Variant};
 use super::quads::{Rows, all_wide, at_least_one};
 use crate::backend::{Launch, Stream, View, ViewMut};
@@ -24,7 +24,7 @@ pub static PLE_GATE: Table<GateSizes, GateParams> = Table {
         |ask| Ok(if ask.wide { &gate_warp::PLE_GATE_WARP_WIDE } else { &gate_warp::PLE_GATE_WARP_NARROW }),
         |ask| {
             let blocks = ask.warps.div_ceil(gate_warp::WARPS as usize);
-            Launch::new(u32::try_from(blocks).unwrap_or(u32::MAX), gate_warp::BOUNDS.threads)
+            Launch::new(axis(blocks), gate_warp::BOUNDS.threads)
         },
     )],
 };

@@ -2,7 +2,7 @@
 
 use varve_gpu::quad::{self, Quads};
 
-use super::checks::{count, row_stride};
+use super::checks::{axis, count, row_stride};
 use super::dispatch::OpError;
 use crate::backend::{Launch, View, ViewMut};
 
@@ -22,7 +22,7 @@ impl QuadSizes {
     pub(super) fn launch(&self) -> Launch {
         let quads = self.rows.saturating_mul(self.width.div_ceil(quad::LEN));
         let blocks = quads.div_ceil(quad::BOUNDS.threads as usize);
-        Launch::new(u32::try_from(blocks).unwrap_or(u32::MAX), quad::BOUNDS.threads)
+        Launch::new(axis(blocks), quad::BOUNDS.threads)
     }
 
     /// The wide or the narrow instance.

@@ -34,15 +34,6 @@ impl Kind {
             Self::Bf16 => bf16,
         }
     }
-
-    /// Bytes of a value.
-    #[must_use]
-    pub const fn bytes(self) -> usize {
-        match self {
-            Self::F32 => 4,
-            Self::F16 | Self::Bf16 => 2,
-        }
-    }
 }
 
 impl Weights<'_> {

@@ -47,3 +47,23 @@ fn every_kernel_of_the_sources_is_in_the_catalog() {
     }
     assert_eq!(found, known.len());
 }
+
+/// Registers and shared bytes of the line `//! Budget` of a kernel's header.
+fn budget_line(text: &str) -> Option<(u32, u32)> {
+    let line = text.lines().find_map(|line| line.strip_prefix("//! Budget "))?;
+    let (registers, rest) = line.trim().split_once(" registers")?;
+    let shared = rest.split(", ").find_map(|part| part.split_once(" B shared"))?.0;
+    Some((registers.parse().ok()?, shared.replace(',', "").parse().ok()?))
+}
+
+#[test]
+fn headers_state_the_budgets_of_the_catalog() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for entry in entries().iter().filter(|entry| entry.name != "probe") {
+        let text = std::fs::read_to_string(root.join(entry.kernel.file)).unwrap();
+        let wanted = Some((entry.budget.registers, entry.budget.shared_bytes));
+        assert_eq!(budget_line(&text), wanted, "{}", entry.kernel.file);
+    }
+    assert_eq!(budget_line("//! Budget    40 registers, 1,024 B shared, 0 B local"), Some((40, 1024)));
+    assert_eq!(budget_line("//! Math      y = x"), None);
+}
