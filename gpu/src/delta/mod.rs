@@ -22,6 +22,7 @@ pub mod rec_cols;
 pub mod rec_keyhead;
 pub mod rec_lanes;
 pub mod row_group;
+pub mod sequence;
 pub mod token_slots;
 pub mod window_commit;
 pub mod window_step;
@@ -41,11 +42,16 @@ pub struct RecParams {
     pub gate: *const f32,
     /// f32 `[tokens][beta_stride]`: beta of each value head, in 0..=1.
     pub beta: *const f32,
-    /// f32 `[128][value_heads][128]`, row r of all heads together; read, and written unless `keep_state`.
+    /// f32 `[sequences][128][value_heads][128]`, row r of all heads together; read, and written unless `keep_state`.
     pub state: *mut f32,
     /// f32 `[tokens][y_stride]`: output, head h at `h * 128`.
     pub y: *mut f32,
-    /// Tokens of the call, at least 1.
+    /// u32 `[sequences + 1]`: the token where each sequence starts, ascending, then where the last one ends. Null: one
+    /// sequence of all tokens.
+    pub starts: *const u32,
+    /// Scratch of the variants that need it, as many f32 as their `scratch_floats` says; null for the others.
+    pub scratch: *mut f32,
+    /// Tokens of all sequences together, at least 1.
     pub tokens: u32,
     /// Elements from a token's q, k, v row to the next.
     pub qkv_stride: u32,
@@ -61,8 +67,16 @@ pub struct RecParams {
     pub value_heads: u32,
     /// 1: the state in memory stays as it is (a window of drafts to verify). 0: it is updated.
     pub keep_state: u32,
+    /// Sequences of the call: the grid's y.
+    pub sequences: u32,
+    /// The launch walks each sequence from this token of it on.
+    pub first: u32,
+    /// The launch walks at most this many tokens of each sequence.
+    pub span: u32,
+    /// Not read; keeps the struct free of padding.
+    pub reserved: u32,
 }
-const _: () = assert!(size_of::<RecParams>() == 72); // no padding: nothing uninitialised crosses the launch
+const _: () = assert!(size_of::<RecParams>() == 104); // no padding: nothing uninitialised crosses the launch
 
 /// Launch parameters of `delta.commit`: the recurrence over the first tokens of a window, state only.
 #[repr(C)]
@@ -73,7 +87,7 @@ pub struct CommitParams {
     /// u32 `[1]` in device memory: tokens to replay; more than the window counts as the window, 0 leaves the state.
     pub accepted: *const u32,
 }
-const _: () = assert!(size_of::<CommitParams>() == 80);
+const _: () = assert!(size_of::<CommitParams>() == 112);
 
 /// Launch parameters of every `delta.out_norm` variant. All pointers are 16-byte aligned, no two arrays overlap, strides
 /// are in elements and multiples of 4.

@@ -37,6 +37,11 @@ struct Ahead {
 #[kernel]
 #[launch_bounds(BOUNDS)]
 pub unsafe fn delta_rec_cols(p: RecParams) {
+    // SAFETY: the grid's y is a sequence. The same for every thread of the block, before its first barrier.
+    let p = unsafe { p.of_block() };
+    if p.tokens == 0 {
+        return;
+    }
     let (x, group) = (thread_idx_x() as usize, thread_idx_y() as usize);
     let (head, column_block) = (block_idx_x() as usize / ROW_GROUPS, block_idx_x() as usize % ROW_GROUPS);
     let column = head * HEAD_DIM + column_block * COLUMNS as usize + x;

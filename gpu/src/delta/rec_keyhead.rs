@@ -70,6 +70,11 @@ pub unsafe fn delta_rec_keyhead_vpk4(p: RecParams) {
 /// The kernel for `VPK` heads. Statics cannot depend on `VPK`, so shared memory is laid out for the most heads.
 #[inline(always)]
 unsafe fn body<const VPK: usize>(p: RecParams) {
+    // SAFETY: the grid's y is a sequence. The same for every thread of the block, before its first barrier.
+    let p = unsafe { p.of_block() };
+    if p.tokens == 0 {
+        return;
+    }
     let (x, group) = (thread_idx_x() as usize, thread_idx_y() as usize);
     let (key_head, column_block) = (block_idx_x() as usize / ROW_GROUPS, block_idx_x() as usize % ROW_GROUPS);
     let thread = group * COLUMNS + x;

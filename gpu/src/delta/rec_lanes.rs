@@ -60,6 +60,11 @@ pub unsafe fn delta_rec_lanes_vpk4(p: RecParams) {
 /// The kernel for `VPK` warps. Statics cannot depend on `VPK`, so shared memory is laid out for the most heads.
 #[inline(always)]
 unsafe fn body<const VPK: usize>(p: RecParams) {
+    // SAFETY: the grid's y is a sequence. The same for every thread of the block, before its first barrier.
+    let p = unsafe { p.of_block() };
+    if p.tokens == 0 {
+        return;
+    }
     let thread = thread_idx_x() as usize;
     let (warp, lane, place) = (thread / 32, thread % 32, Place::here());
     let (key_head, column) = (block_idx_x() as usize / BLOCKS, block_idx_x() as usize % BLOCKS * COLUMNS);

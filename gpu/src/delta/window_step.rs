@@ -27,6 +27,11 @@ pub const BOUNDS: Bounds = Bounds { threads: 32, min_blocks: 1 };
 #[kernel(sm = 80)]
 #[launch_bounds(BOUNDS)]
 pub unsafe fn delta_rec_window(p: RecParams) {
+    // SAFETY: the grid's y is a sequence. The same for every thread of the block, before its first barrier.
+    let p = unsafe { p.of_block() };
+    if p.tokens == 0 {
+        return;
+    }
     let slots = shared_array![f32; WINDOW_TOKENS * slot_len(1)];
     // SAFETY: same contract.
     let (staged, part, mut carried) = unsafe { open(&p, p.tokens, slots) };

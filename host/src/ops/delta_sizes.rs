@@ -91,6 +91,8 @@ pub(super) fn check_tokens(
         beta: beta.ptr(),
         state: state.ptr_mut(),
         y: std::ptr::null_mut(),
+        starts: std::ptr::null(),
+        scratch: std::ptr::null_mut(),
         tokens: count(op, "tokens", tokens, i32::MAX as u32)?,
         qkv_stride: row_stride(op, "qkv strides", qkv.strides, 4)?,
         gate_stride: row_stride(op, "gate strides", gate.0.strides, 1)?,
@@ -99,6 +101,10 @@ pub(super) fn check_tokens(
         key_heads: count(op, "key heads", key_heads, u32::MAX)?,
         value_heads: count(op, "value heads", value_heads, u32::MAX)?,
         keep_state: 0,
+        sequences: 1,
+        first: 0,
+        span: u32::MAX,
+        reserved: 0,
     };
     Ok((sizes, params))
 }
