@@ -7,7 +7,9 @@ use cuda_std::launch::KernelInfo;
 use crate::attn::{norm_rope_warp, softmax_chunks};
 use crate::conv::window_quad;
 use crate::delta::{conv_warp, gated_norm_warp, gates_elem, window_commit, window_step};
-use crate::delta::{out_norm_block, out_norm_warp, rec_cols, rec_keyhead, rec_lanes};
+use crate::delta::{
+    out_norm_block, out_norm_warp, rec_chunk32_prep, rec_chunk32_scan, rec_cols, rec_keyhead, rec_lanes,
+};
 use crate::dense::{embed_rows, product_rows, product_tile};
 use crate::hyper::{expand_quad, mix_quad, squeeze_quad, write_quad};
 use crate::moe::{self, combine_quad, plan_block, router_warp, silu_mul_quad};
@@ -64,6 +66,17 @@ const LANES: Budget = Budget {
     reason: "64 state and twice 32 k registers; a block of up to 4 warps has its SM for itself",
 };
 
+const CHUNK32_PREP: Budget = Budget {
+    registers: 64,
+    shared_bytes: 44_544,
+    reason: "a column of T in 32 registers; 4 blocks an SM hide the waits of the solve",
+};
+const CHUNK32_SCAN: Budget = Budget {
+    registers: 168,
+    shared_bytes: 0,
+    reason: "32 sums, 16 state values and their operands; a block of 12 warps has its SM for itself",
+};
+
 const ELEMENTS: Budget = Budget { registers: 40, shared_bytes: 0, reason: "a thread an element or four" };
 const ROW_WARP: Budget =
     Budget { registers: 64, shared_bytes: 0, reason: "8 blocks of 4 warps an SM: half of its threads" };
@@ -106,6 +119,11 @@ pub fn entries() -> Vec<Entry> {
         entry("delta.rec/lanes", rec_lanes::DELTA_REC_LANES_VPK2.info(), LANES),
         entry("delta.rec/lanes", rec_lanes::DELTA_REC_LANES_VPK3.info(), LANES),
         entry("delta.rec/lanes", rec_lanes::DELTA_REC_LANES_VPK4.info(), LANES),
+        entry("delta.rec/chunk32", rec_chunk32_prep::DELTA_REC_CHUNK32_PREP.info(), CHUNK32_PREP),
+        entry("delta.rec/chunk32", rec_chunk32_scan::DELTA_REC_CHUNK32_SCAN_VPK1.info(), CHUNK32_SCAN),
+        entry("delta.rec/chunk32", rec_chunk32_scan::DELTA_REC_CHUNK32_SCAN_VPK2.info(), CHUNK32_SCAN),
+        entry("delta.rec/chunk32", rec_chunk32_scan::DELTA_REC_CHUNK32_SCAN_VPK3.info(), CHUNK32_SCAN),
+        entry("delta.rec/chunk32", rec_chunk32_scan::DELTA_REC_CHUNK32_SCAN_VPK4.info(), CHUNK32_SCAN),
         entry("delta.rec/window", window_step::DELTA_REC_WINDOW.info(), WINDOW),
         entry("delta.commit/window", window_commit::DELTA_COMMIT_WINDOW.info(), COMMIT),
         entry("delta.out_norm/block", out_norm_block::DELTA_OUT_NORM_BLOCK_SIGMOID.info(), NORM_BLOCK),

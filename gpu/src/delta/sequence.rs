@@ -20,7 +20,8 @@ impl RecParams {
             (0, self.tokens)
         } else {
             // SAFETY: `sequence + 1 <= sequences`; nobody writes the starts during the launch.
-            let [start, end] = unsafe { [global::load(self.starts.add(sequence)), global::load(self.starts.add(sequence + 1))] };
+            let [start, end] =
+                unsafe { [global::load(self.starts.add(sequence)), global::load(self.starts.add(sequence + 1))] };
             (start.min(self.tokens), end.min(self.tokens))
         };
         let first = start.saturating_add(self.first).min(end);

@@ -1,0 +1,504 @@
+//! `delta.rec/chunk32`, second launch: walks the chunks of a sequence in order, with the state in registers.
+//!
+//! Math      see `rec_chunk32.rs`
+//! Shapes    `RecParams` with value_heads = VPK * key_heads, VPK = 1, 2, 3 or 4; a span that is a multiple of 32
+//! Mapping   grid x = 8 * key head + column group of 16, y = sequence; 4 warps a value head. A lane is (ts, cq): token or
+//!           row slot 0 to 7, column slot 0 to 3. S^T k and S^T q: warp w takes state rows 32 w .. + 31 of all tokens and
+//!           columns, a lane 4 tokens x 4 columns of both; of the sums a lane keeps 2 tokens x 2 columns and adds those of
+//!           the other three warps. D and o: these 2 x 2, a token of the first and one of the second half, so that every
+//!           warp skips as much above the diagonal. Update: rows 32 w + 4 ts .. + 3 of columns 4 cq .. + 3, whose 16
+//!           values stay in registers for the whole launch; shared memory has a copy by columns for the products
+//! Order     S^T k, S^T q: fma chain of a warp's 32 rows, r ascending; own part plus that of warp w xor 1, plus the sum of
+//!           those of w xor 2 and w xor 3. D, o, update: fma chain from 0 over tokens, ascending; o and S last, one fma
+//! Staging   k and q of the next chunk while this one runs, two buffers; T and P of this chunk from its start on, v and
+//!           decays in registers from then on: all of them are used after the products
+//! Barriers  a chunk has one of the block (rows have landed, the other buffer and T, P, the parts have no reader left, the
+//!           copy of S is whole) and three of each head's 128 threads: parts are there; Y is there, the parts are read, T
+//!           and P have landed; D is there
+//! Loads     lanes that differ in bit 0 (a column slot) read the same token rows, in bit 1 (a token slot) the same columns:
+//!           a 16-byte load of pairs takes 2 cycles of the SM's shared memory, not 4
+//! Budget    168 registers, 0 B shared, 0 B local (enforced by tests/tests/ptx/)
+//! Promise   Rounding against `delta.rec/cols`
+
+use cuda_std::barrier::sync_named;
+use cuda_std::launch::Bounds;
+use cuda_std::thread::{block_idx_x, block_idx_y, sync_threads, thread_idx_x};
+use cuda_std::{copy, float, global, int, kernel, shared, warp};
+
+use super::RecParams;
+use super::rec_chunk32::{CHUNK, KEYS, MATRIX_PITCH, ROW_PITCH, Record, copy_keys};
+use crate::geometry::{HEAD_DIM, OUTPUT_SCALE};
+
+/// Columns of a block.
+pub const COLUMNS: usize = 16;
+/// Blocks of a key head.
+pub const BLOCKS: usize = HEAD_DIM / COLUMNS;
+/// Threads of a value head.
+pub const HEAD_THREADS: u32 = 128;
+const HEAD_WARPS: usize = 4;
+
+/// f32 of a staged matrix.
+const MATRIX: usize = CHUNK * MATRIX_PITCH;
+/// f32 from a column of Y or D to the next: scalar stores of a warp and 16-byte loads then use all banks once.
+const COLUMN_PITCH: usize = CHUNK + 8;
+/// f32 from a token of the scaled D to the next, for the same reason.
+const TOKEN_PITCH: usize = COLUMNS + 4;
+/// f32 of what a warp sends to another: 8 of each lane.
+const PART: usize = 8 * 32;
+
+// Shared memory in f32: two buffers of k and q rows, then for each head the parts below.
+const STATE_AT: usize = 0; // the state by columns; read by the products, written by the update
+const MATRIX_AT: usize = STATE_AT + COLUMNS * ROW_PITCH; // T, then P
+const Y_AT: usize = MATRIX_AT + 2 * MATRIX; // Y by columns
+const PARTS_AT: usize = Y_AT + COLUMNS * COLUMN_PITCH; // parts of the products, 3 of each warp; then D, scaled D
+const D_AT: usize = PARTS_AT; // D by columns
+const SCALED_AT: usize = D_AT + COLUMNS * COLUMN_PITCH; // exp(G_L - G_t) D_t by tokens
+const HEAD_LEN: usize = PARTS_AT + 3 * HEAD_WARPS * PART;
+const _: () = assert!(SCALED_AT + CHUNK * TOKEN_PITCH <= HEAD_LEN && HEAD_LEN.is_multiple_of(4));
+
+/// Dynamic shared memory of the kernel for `vpk` heads.
+#[must_use]
+pub const fn shared_bytes(vpk: usize) -> usize {
+    4 * (2 * KEYS + vpk * HEAD_LEN)
+}
+const _: () = assert!(shared_bytes(3) <= 166_912 && shared_bytes(4) <= 232_448); // opt-in of compute capability 8.0, 9.0
+
+/// Launch bounds for `vpk` heads; the block has its SM for itself.
+pub const fn bounds(vpk: u32) -> Bounds {
+    Bounds { threads: HEAD_THREADS * vpk, min_blocks: 1 }
+}
+
+/// # Safety
+/// Shapes, alignment and aliasing as `RecParams` says, value_heads = key_heads; grid x `key_heads * 8`, block 128, dynamic
+/// shared memory [`shared_bytes`]; scratch as the launch of `delta_rec_chunk32_prep` with the same parameters left it.
+#[kernel(sm = 80)]
+#[launch_bounds(bounds(1))]
+pub unsafe fn delta_rec_chunk32_scan_vpk1(p: RecParams) {
+    // SAFETY: same contract.
+    unsafe { body::<1, 4>(p) }
+}
+
+/// # Safety
+/// As [`delta_rec_chunk32_scan_vpk1`] with value_heads = 2 key_heads, block 256.
+#[kernel(sm = 80)]
+#[launch_bounds(bounds(2))]
+pub unsafe fn delta_rec_chunk32_scan_vpk2(p: RecParams) {
+    // SAFETY: same contract.
+    unsafe { body::<2, 8>(p) }
+}
+
+/// # Safety
+/// As [`delta_rec_chunk32_scan_vpk1`] with value_heads = 3 key_heads, block 384.
+#[kernel(sm = 80)]
+#[launch_bounds(bounds(3))]
+pub unsafe fn delta_rec_chunk32_scan_vpk3(p: RecParams) {
+    // SAFETY: same contract.
+    unsafe { body::<3, 12>(p) }
+}
+
+/// # Safety
+/// As [`delta_rec_chunk32_scan_vpk1`] with value_heads = 4 key_heads, block 512.
+#[kernel(sm = 80)]
+#[launch_bounds(bounds(4))]
+pub unsafe fn delta_rec_chunk32_scan_vpk4(p: RecParams) {
+    // SAFETY: same contract.
+    unsafe { body::<4, 16>(p) }
+}
+
+/// The kernel for `VPK` heads, `WARPS` = 4 `VPK`.
+#[inline(always)]
+unsafe fn body<const VPK: usize, const WARPS: usize>(p: RecParams) {
+    // SAFETY: the grid's y is a sequence. The same for every thread of the block, before its first barrier.
+    let p = unsafe { p.of_block() };
+    if p.tokens == 0 {
+        return;
+    }
+    let lane = Lane::here();
+    let (key_head, group) = (block_idx_x() as usize / BLOCKS, block_idx_x() as usize % BLOCKS);
+    let head = key_head + lane.head * p.key_heads as usize;
+    let column = head * HEAD_DIM + group * COLUMNS;
+    let row_pitch = p.value_heads as usize * HEAD_DIM;
+    let keys = shared::dynamic_shared::<f32>();
+    // SAFETY: the part of the lane's head, behind both buffers.
+    let part = unsafe { keys.add(2 * KEYS + lane.head * HEAD_LEN) };
+    // SAFETY: rows 32 w + 4 ts + 3 < 128, columns 4 cq + 3 < 16 of the block's: only this thread touches them.
+    let state = unsafe { p.state.add(lane.row() * row_pitch + column + 4 * lane.cq) };
+    let warp = lane.head * HEAD_WARPS + lane.warp;
+    let barrier = 1 + lane.head as u32;
+
+    // SAFETY: the first chunk has a token; both buffers are fresh; all warps of the block call it.
+    unsafe { copy_keys::<WARPS>(&p, 0, key_head, keys, warp, lane.id) };
+    copy::cp_async_commit();
+    let mut s = [[0.0f32; 4]; 4];
+    for r in 0..4 {
+        // SAFETY: as said at `state`; multiples of 16 bytes.
+        s[r] = unsafe { global::load4(state.add(r * row_pitch)) };
+    }
+    // SAFETY: the lane's tile of the head's copy.
+    unsafe { lane.store_state(part, &s) };
+
+    let tokens = p.tokens as usize;
+    let chunks = tokens.div_ceil(CHUNK) as u32;
+    let mut chunk = 0u32;
+    while chunk < chunks {
+        let buffer = chunk as usize % 2 * KEYS;
+        copy::cp_async_wait_all();
+        sync_threads();
+        // SAFETY: head and chunk are the call's; T and P, and the other buffer, have no reader left (see Barriers).
+        let record = unsafe { Record::new(&p, block_idx_y() as usize, chunk as usize, head) };
+        unsafe { lane.copy_matrices(record, part) };
+        copy::cp_async_commit();
+        if chunk + 1 < chunks {
+            // SAFETY: as above; the chunk has a token.
+            unsafe { copy_keys::<WARPS>(&p, chunk as usize + 1, key_head, keys.add(KEYS - buffer), warp, lane.id) };
+        }
+        copy::cp_async_commit();
+        // SAFETY: the record was written by prep; tokens and columns are the call's.
+        let (gates, v) = unsafe { (Gates::load(record, &lane), lane.load_values(&p, chunk as usize, column)) };
+
+        // SAFETY: rows have landed and the copy of S is whole; parts have no reader left.
+        let (x, qs) = unsafe { lane.products(keys.add(buffer), part, barrier) };
+        for j in 0..2 {
+            for i in 0..2 {
+                let y = float::fma(-gates.since_start[j], x[j][i], v[j][i]) * gates.beta[j];
+                // SAFETY: the lane's own element of Y, whose last readers met at a barrier since.
+                unsafe { shared::store(part.add(Y_AT + lane.column_at(i) + lane.token(j)), y) };
+            }
+        }
+        copy::cp_async_wait_group::<1>(); // T and P
+        // SAFETY: all 128 threads of the head, in whole warps.
+        unsafe { sync_named(barrier, HEAD_THREADS) };
+        // SAFETY: T has landed, Y is there; the parts, over which D goes, are read.
+        unsafe {
+            let d = lane.triangular(part.add(MATRIX_AT), part.add(Y_AT));
+            for j in 0..2 {
+                for i in 0..2 {
+                    let scaled = gates.until_end[j] * d[j][i];
+                    shared::store(part.add(D_AT + lane.column_at(i) + lane.token(j)), d[j][i]);
+                    shared::store(part.add(SCALED_AT + lane.token(j) * TOKEN_PITCH + lane.column(i)), scaled);
+                }
+            }
+            sync_named(barrier, HEAD_THREADS);
+        }
+        // SAFETY: P has landed, D is there.
+        unsafe {
+            let o = lane.triangular(part.add(MATRIX_AT + MATRIX), part.add(D_AT));
+            for j in 0..2 {
+                let token = chunk as usize * CHUNK + lane.token(j);
+                for i in 0..2 {
+                    let y = float::fma(gates.since_start[j], qs[j][i], o[j][i]) * OUTPUT_SCALE;
+                    if token < tokens {
+                        global::store(p.y.add(token * p.y_stride as usize + column + lane.column(i)), y);
+                    }
+                }
+            }
+            lane.update(&mut s, gates.whole, keys.add(buffer), part.add(SCALED_AT));
+            lane.store_state(part, &s);
+        }
+        chunk += 1;
+    }
+    copy::cp_async_wait_all();
+    if p.keep_state == 0 {
+        let row_pitch = int::opaque(row_pitch);
+        for r in 0..4 {
+            // SAFETY: as for the loads of the state.
+            unsafe { global::store4(state.add(r * row_pitch), s[r]) };
+        }
+    }
+}
+
+/// Decays and betas of a lane's two tokens, and the decay over the whole chunk.
+struct Gates {
+    since_start: [f32; 2],
+    until_end: [f32; 2],
+    beta: [f32; 2],
+    whole: f32,
+}
+
+impl Gates {
+    /// # Safety
+    /// The record is there.
+    #[inline(always)]
+    unsafe fn load(record: Record, lane: &Lane) -> Self {
+        let (first, second) = (lane.token(0), lane.token(1));
+        // SAFETY: tokens are below 32.
+        unsafe {
+            Self {
+                since_start: [
+                    global::load(record.since_start().add(first)),
+                    global::load(record.since_start().add(second)),
+                ],
+                until_end: [global::load(record.until_end().add(first)), global::load(record.until_end().add(second))],
+                beta: [global::load(record.beta().add(first)), global::load(record.beta().add(second))],
+                whole: global::load(record.since_start().add(CHUNK - 1)),
+            }
+        }
+    }
+}
+
+/// A lane's place in its head.
+#[derive(Clone, Copy)]
+struct Lane {
+    /// Lane in the warp.
+    id: usize,
+    /// Head of the block.
+    head: usize,
+    /// Warp in the head.
+    warp: usize,
+    /// Token slot, or row slot of the update.
+    ts: usize,
+    /// Column slot.
+    cq: usize,
+}
+
+impl Lane {
+    #[inline(always)]
+    fn here() -> Self {
+        let (id, warp) = (warp::lane_id() as usize, thread_idx_x() as usize / 32);
+        Self { id, head: warp / HEAD_WARPS, warp: warp % HEAD_WARPS, ts: (id >> 1) % 8, cq: id % 2 + (id >> 4) * 2 }
+    }
+
+    /// First state row of the update.
+    #[inline(always)]
+    fn row(&self) -> usize {
+        32 * self.warp + 4 * self.ts
+    }
+
+    /// Token of slot `slot`: 0 and 1 are the lane's own, 2 and 3 those of warp xor 1. Even warps own the first and the last
+    /// eight tokens, odd ones those between.
+    #[inline(always)]
+    fn token(&self, slot: usize) -> usize {
+        let inner = self.warp % 2 ^ slot / 2;
+        8 * (if slot % 2 == 0 { inner } else { 3 - inner }) + self.ts
+    }
+
+    /// Column of slot `slot`: 0 and 1 are the lane's own, 2 and 3 those of warp xor 2.
+    #[inline(always)]
+    fn column(&self, slot: usize) -> usize {
+        8 * (self.warp / 2 ^ slot / 2) + 4 * (slot % 2) + self.cq
+    }
+
+    /// Where the column of own slot `slot` starts in Y and D.
+    #[inline(always)]
+    fn column_at(&self, slot: usize) -> usize {
+        self.column(slot) * COLUMN_PITCH
+    }
+
+    /// Writes the lane's tile of the state to the head's copy.
+    ///
+    /// # Safety
+    /// `part` is the head's part of shared memory; its copy of the state has no reader.
+    #[inline(always)]
+    unsafe fn store_state(&self, part: *mut f32, s: &[[f32; 4]; 4]) {
+        for c in 0..4 {
+            let at = STATE_AT + (4 * self.cq + c) * ROW_PITCH + self.row();
+            // SAFETY: row + 3 < 128, column < 16; multiples of 4 floats.
+            unsafe { shared::store4(part.add(at), [s[0][c], s[1][c], s[2][c], s[3][c]]) };
+        }
+    }
+
+    /// Starts the copies of T and P on and below the diagonal, 8 x 8 blocks at a time; the caller closes the group.
+    ///
+    /// # Safety
+    /// The record is there; T and P in `part` have no reader; all 128 threads of the head call it.
+    #[inline(always)]
+    unsafe fn copy_matrices(&self, record: Record, part: *mut f32) {
+        for half in 0..2 {
+            let (row, quad) = (16 * half + 4 * self.warp + self.id / 8, self.id % 8);
+            if quad / 2 <= row / 8 {
+                let (from, to) = (row * CHUNK + 4 * quad, MATRIX_AT + row * MATRIX_PITCH + 4 * quad);
+                // SAFETY: `row < 32`, `quad < 8`; multiples of 4 floats.
+                unsafe {
+                    copy::cp_async16(part.add(to), record.solved().add(from));
+                    copy::cp_async16(part.add(to + MATRIX), record.products().add(from));
+                }
+            }
+        }
+    }
+
+    /// v of the lane's tokens and columns, 0 behind the last token.
+    ///
+    /// # Safety
+    /// `p` is a block's call, `column` the first of the block's columns of its head, counted over all heads.
+    #[inline(always)]
+    unsafe fn load_values(&self, p: &RecParams, chunk: usize, column: usize) -> [[f32; 2]; 2] {
+        let values = 2 * p.key_heads as usize * HEAD_DIM + column;
+        let mut v = [[0.0f32; 2]; 2];
+        for j in 0..2 {
+            let token = chunk * CHUNK + self.token(j);
+            if token < p.tokens as usize {
+                for i in 0..2 {
+                    let at = token * p.qkv_stride as usize + values + self.column(i);
+                    // SAFETY: the token is one of the sequence's, the column inside its v rows.
+                    v[j][i] = unsafe { global::load(p.qkv.add(at)) };
+                }
+            }
+        }
+        v
+    }
+
+    /// S^T k and S^T q of the lane's own tokens and columns: `[token][column]`.
+    ///
+    /// # Safety
+    /// `keys` is a landed buffer, the head's copy of the state whole, its parts without readers; all 128 threads of the head
+    /// call it with the head's barrier.
+    #[inline(always)]
+    unsafe fn products(&self, keys: *const f32, part: *mut f32, barrier: u32) -> ([[f32; 2]; 2], [[f32; 2]; 2]) {
+        let (mut x, mut qs) = ([[0.0f32; 4]; 4], [[0.0f32; 4]; 4]);
+        let rows = 32 * self.warp;
+        for r in (0..32).step_by(4) {
+            let mut columns = [[0.0f32; 4]; 4];
+            for c in 0..4 {
+                // SAFETY: column < 16, rows + r + 3 < 128; multiples of 4 floats, here and below.
+                columns[c] = unsafe { shared::load4(part.add(STATE_AT + self.column(c) * ROW_PITCH + rows + r)) };
+            }
+            for t in 0..4 {
+                // SAFETY: token < 32, q rows follow the 32 k rows.
+                let (k, q) = unsafe {
+                    let row = keys.add(self.token(t) * ROW_PITCH + rows + r);
+                    (shared::load4(row), shared::load4(row.add(CHUNK * ROW_PITCH)))
+                };
+                for e in 0..4 {
+                    for c in 0..4 {
+                        x[t][c] = float::fma(k[e], columns[c][e], x[t][c]);
+                        qs[t][c] = float::fma(q[e], columns[c][e], qs[t][c]);
+                    }
+                }
+            }
+        }
+        // Part m - 1 of warp w goes to warp w xor m: bit 0 chooses tokens, bit 1 columns.
+        for m in 1..4 {
+            let (t, c) = (2 * (m % 2), 2 * (m / 2));
+            // SAFETY: `3 * 4` parts of 8 f32 a lane; multiples of 4 floats.
+            unsafe {
+                let to = part.add(PARTS_AT + ((m - 1) * HEAD_WARPS + self.warp) * PART + 4 * self.id);
+                shared::store4(to, [x[t][c], x[t][c + 1], x[t + 1][c], x[t + 1][c + 1]]);
+                shared::store4(to.add(PART / 2), [qs[t][c], qs[t][c + 1], qs[t + 1][c], qs[t + 1][c + 1]]);
+            }
+        }
+        // SAFETY: all 128 threads of the head, in whole warps.
+        unsafe { sync_named(barrier, HEAD_THREADS) };
+        let mut got = [[[0.0f32; 4]; 2]; 3];
+        for m in 1..4 {
+            // SAFETY: as above; the sender has written them before the barrier.
+            unsafe {
+                let from = part.add(PARTS_AT + ((m - 1) * HEAD_WARPS + (self.warp ^ m)) * PART + 4 * self.id);
+                got[m - 1] = [shared::load4(from), shared::load4(from.add(PART / 2))];
+            }
+        }
+        let (mut own_x, mut own_qs) = ([[0.0f32; 2]; 2], [[0.0f32; 2]; 2]);
+        for j in 0..2 {
+            for i in 0..2 {
+                let e = 2 * j + i;
+                own_x[j][i] = (x[j][i] + got[0][0][e]) + (got[1][0][e] + got[2][0][e]);
+                own_qs[j][i] = (qs[j][i] + got[0][1][e]) + (got[1][1][e] + got[2][1][e]);
+            }
+        }
+        (own_x, own_qs)
+    }
+
+    /// Rows of the lane's two tokens of the product of a lower triangular matrix and its two columns: `[token][column]`.
+    ///
+    /// # Safety
+    /// `matrix` is T or P, whose 8 x 8 blocks above the diagonal are not read; `columns` is Y or D; nobody writes them.
+    #[inline(always)]
+    unsafe fn triangular(&self, matrix: *const f32, columns: *const f32) -> [[f32; 2]; 2] {
+        // SAFETY: tokens and columns are below 32 and 16.
+        let (rows, columns) = unsafe {
+            (
+                [matrix.add(self.token(0) * MATRIX_PITCH), matrix.add(self.token(1) * MATRIX_PITCH)],
+                columns.add(self.column_at(0)),
+            )
+        };
+        let mut sum = [[0.0f32; 2]; 2];
+        // SAFETY: `i + 3 < 32`, below the end of the token's block on the diagonal; this function's contract.
+        unsafe {
+            both(&mut sum, rows, columns, 0);
+            if self.warp.is_multiple_of(2) {
+                // Tokens 0 to 7 and 24 to 31.
+                later(&mut sum, rows, columns, 8);
+                later(&mut sum, rows, columns, 16);
+                later(&mut sum, rows, columns, 24);
+            } else {
+                // Tokens 8 to 15 and 16 to 23.
+                both(&mut sum, rows, columns, 8);
+                later(&mut sum, rows, columns, 16);
+            }
+        }
+        sum
+    }
+
+    /// S = whole * S + sum over tokens of k_t times the scaled D_t.
+    ///
+    /// # Safety
+    /// `keys` is a landed buffer, `scaled` the scaled D, complete; nobody writes them.
+    #[inline(always)]
+    unsafe fn update(&self, s: &mut [[f32; 4]; 4], whole: f32, keys: *const f32, scaled: *const f32) {
+        let mut sum = [[0.0f32; 4]; 4];
+        for t in 0..CHUNK {
+            // SAFETY: row + 3 < 128, 4 cq + 3 < 16; multiples of 4 floats.
+            let (k, d) = unsafe {
+                (
+                    shared::load4(keys.add(t * ROW_PITCH + self.row())),
+                    shared::load4(scaled.add(t * TOKEN_PITCH + 4 * self.cq)),
+                )
+            };
+            for r in 0..4 {
+                for c in 0..4 {
+                    sum[r][c] = float::fma(k[r], d[c], sum[r][c]);
+                }
+            }
+        }
+        for r in 0..4 {
+            for c in 0..4 {
+                s[r][c] = float::fma(whole, s[r][c], sum[r][c]);
+            }
+        }
+    }
+}
+
+/// Adds the terms of tokens `first` to `first + 7` to both rows.
+///
+/// # Safety
+/// As [`Lane::triangular`]; neither row's block on the diagonal ends before `first + 8`.
+#[inline(always)]
+unsafe fn both(sum: &mut [[f32; 2]; 2], rows: [*const f32; 2], columns: *const f32, first: usize) {
+    for i in (first..first + 8).step_by(4) {
+        // SAFETY: this function's contract; multiples of 4 floats.
+        let (m, y) = unsafe {
+            (
+                [shared::load4(rows[0].add(i)), shared::load4(rows[1].add(i))],
+                [shared::load4(columns.add(i)), shared::load4(columns.add(4 * COLUMN_PITCH + i))],
+            )
+        };
+        for e in 0..4 {
+            for j in 0..2 {
+                for c in 0..2 {
+                    sum[j][c] = float::fma(m[j][e], y[c][e], sum[j][c]);
+                }
+            }
+        }
+    }
+}
+
+/// Adds the terms of tokens `first` to `first + 7` to the second row.
+///
+/// # Safety
+/// As [`both`], for the second row alone.
+#[inline(always)]
+unsafe fn later(sum: &mut [[f32; 2]; 2], rows: [*const f32; 2], columns: *const f32, first: usize) {
+    for i in (first..first + 8).step_by(4) {
+        // SAFETY: this function's contract; multiples of 4 floats.
+        let (m, y) = unsafe {
+            (
+                shared::load4(rows[1].add(i)),
+                [shared::load4(columns.add(i)), shared::load4(columns.add(4 * COLUMN_PITCH + i))],
+            )
+        };
+        for e in 0..4 {
+            for c in 0..2 {
+                sum[1][c] = float::fma(m[e], y[c][e], sum[1][c]);
+            }
+        }
+    }
+}
