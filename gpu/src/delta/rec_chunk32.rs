@@ -20,7 +20,7 @@
 //! A launch of prep makes the records of up to `span` tokens of each sequence, all chunks at once; the launch of scan
 //! behind it walks them in order. A record is read only in the pass that made it.
 
-use cuda_std::{copy, global};
+use cuda_std::{copy, global, int};
 
 use super::RecParams;
 use crate::geometry::HEAD_DIM;
@@ -60,6 +60,14 @@ impl Record {
         let slot = sequence * (p.span as usize / CHUNK) + chunk;
         // SAFETY: inside the scratch by this function's contract.
         Self(unsafe { p.scratch.add((slot * p.value_heads as usize + head) * RECORD) })
+    }
+
+    /// The record of the next chunk of the same head.
+    #[inline(always)]
+    #[must_use]
+    pub fn next(self, value_heads: u32) -> Self {
+        // Not used behind the last chunk, where it may be outside the scratch.
+        Self(self.0.wrapping_add(value_heads as usize * RECORD))
     }
 
     /// `T[32][32]`.
@@ -102,32 +110,35 @@ impl Record {
     }
 }
 
-/// Starts the copies of a chunk's k and q rows to `keys`: warp `warp` of `warps` takes every `warps`-th row, a lane 16
-/// bytes. Rows behind the last token become zero. The caller closes the group.
+/// Starts the copies of a chunk's k and q rows to `keys`: warp `warp` of `WARPS` takes every `WARPS`-th token, a lane 16
+/// bytes of both rows. Rows behind the last token become zero, so the chunk may be behind it, too. The caller closes the
+/// group.
 ///
 /// # Safety
-/// `p` is a block's call (`of_block`), `32 chunk < p.tokens`, `key_head < p.key_heads`; `keys` is [`KEYS`] f32 of shared
-/// memory without readers, 16-byte aligned; all `warps` warps call it.
+/// `p` is a block's call (`of_block`) with a token, `key_head < p.key_heads`; `keys` is [`KEYS`] f32 of shared memory
+/// without readers, 16-byte aligned; all `WARPS` warps call it.
 #[inline(always)]
 pub unsafe fn copy_keys<const WARPS: usize>(
     p: &RecParams,
-    chunk: usize,
+    chunk: u32,
     key_head: usize,
     keys: *mut f32,
     warp: usize,
     lane: usize,
 ) {
-    let first = chunk * CHUNK;
-    for i in 0..(2 * CHUNK).div_ceil(WARPS) {
+    let warp = int::opaque(warp); // else the addresses of all rows stay in registers
+    for i in 0..CHUNK.div_ceil(WARPS) {
         let row = warp + WARPS * i;
-        if row < 2 * CHUNK {
-            let (token, head) = (first + row % CHUNK, key_head + if row < CHUNK { p.key_heads as usize } else { 0 });
-            let valid = token < p.tokens as usize;
-            let at = if valid { token } else { first } * p.qkv_stride as usize + head * HEAD_DIM + 4 * lane;
-            // SAFETY: the token is one of the sequence's, k heads follow the q heads; `row < 64` and `4 lane + 3 < 128`;
+        if row < CHUNK {
+            let token = chunk * CHUNK as u32 + row as u32;
+            let (token, bytes) = if token < p.tokens { (token, 16) } else { (0, 0) };
+            let at = token as usize * p.qkv_stride as usize + key_head * HEAD_DIM + 4 * lane;
+            // SAFETY: the token is one of the sequence's, k heads follow the q heads; `row < 32` and `4 lane + 3 < 128`;
             // all terms are multiples of 4.
             unsafe {
-                copy::cp_async16_zfill(keys.add(row * ROW_PITCH + 4 * lane), p.qkv.add(at), if valid { 16 } else { 0 });
+                let (q, to) = (p.qkv.add(at), keys.add(row * ROW_PITCH + 4 * lane));
+                copy::cp_async16_zfill(to, q.add(p.key_heads as usize * HEAD_DIM), bytes);
+                copy::cp_async16_zfill(to.add(CHUNK * ROW_PITCH), q, bytes);
             }
         }
     }

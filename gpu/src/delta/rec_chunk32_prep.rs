@@ -8,7 +8,7 @@
 //! Order     products: fma chain, r ascending; T: fma chain, k ascending. G: f64, shuffle-up by 1, 2, 4, 8, 16
 //! Barriers  three, by all 256 threads: rows and G are there; products are there and the rows have no reader left; A is
 //!           there, over the rows
-//! Budget    64 registers, 44,544 B shared, 0 B local (enforced by tests/tests/ptx/)
+//! Budget    80 registers, 44,544 B shared, 0 B local (enforced by tests/tests/ptx/)
 //! Promise   Rounding, together with the scan
 
 use cuda_std::launch::Bounds;
@@ -19,8 +19,8 @@ use super::RecParams;
 use super::rec_chunk32::{CHUNK, KEYS, MATRIX_PITCH, ROW_PITCH, Record, copy_keys, gates_of};
 use crate::geometry::{HEAD_DIM, MAX_VPK};
 
-/// Four blocks an SM hide the waits of the solve, whose warps have long chains.
-pub const BOUNDS: Bounds = Bounds { threads: 256, min_blocks: 4 };
+/// Three blocks an SM hide the waits of the solve, whose warps have long chains.
+pub const BOUNDS: Bounds = Bounds { threads: 256, min_blocks: 3 };
 const WARPS: usize = BOUNDS.threads as usize / 32;
 /// f32 of a staged 32 x 32 matrix.
 const MATRIX: usize = CHUNK * MATRIX_PITCH;
@@ -53,7 +53,7 @@ pub unsafe fn delta_rec_chunk32_prep(p: RecParams) {
         |j: usize| unsafe { Record::new(&p, block_idx_y() as usize, chunk, key_head + j * p.key_heads as usize) };
 
     // SAFETY: the chunk has a token; the array is fresh; all warps call it.
-    unsafe { copy_keys::<WARPS>(&p, chunk, key_head, keys, warp, lane) };
+    unsafe { copy_keys::<WARPS>(&p, chunk as u32, key_head, keys, warp, lane) };
     copy::cp_async_commit();
     if warp < heads {
         // SAFETY: the head is below value_heads; `warp < 4` and `lane < 32` stay in the arrays.

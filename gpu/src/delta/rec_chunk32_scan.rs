@@ -17,7 +17,7 @@
 //!           and P have landed; D is there
 //! Loads     lanes that differ in bit 0 (a column slot) read the same token rows, in bit 1 (a token slot) the same columns:
 //!           a 16-byte load of pairs takes 2 cycles of the SM's shared memory, not 4
-//! Budget    168 registers, 0 B shared, 0 B local (enforced by tests/tests/ptx/)
+//! Budget    176 registers, 0 B shared, 0 B local (enforced by tests/tests/ptx/)
 //! Promise   Rounding against `delta.rec/cols`
 
 use cuda_std::barrier::sync_named;
@@ -75,7 +75,7 @@ pub const fn bounds(vpk: u32) -> Bounds {
 #[launch_bounds(bounds(1))]
 pub unsafe fn delta_rec_chunk32_scan_vpk1(p: RecParams) {
     // SAFETY: same contract.
-    unsafe { body::<1, 4>(p) }
+    unsafe { body::<1, 4, 8>(p) }
 }
 
 /// # Safety
@@ -84,7 +84,7 @@ pub unsafe fn delta_rec_chunk32_scan_vpk1(p: RecParams) {
 #[launch_bounds(bounds(2))]
 pub unsafe fn delta_rec_chunk32_scan_vpk2(p: RecParams) {
     // SAFETY: same contract.
-    unsafe { body::<2, 8>(p) }
+    unsafe { body::<2, 8, 8>(p) }
 }
 
 /// # Safety
@@ -93,7 +93,7 @@ pub unsafe fn delta_rec_chunk32_scan_vpk2(p: RecParams) {
 #[launch_bounds(bounds(3))]
 pub unsafe fn delta_rec_chunk32_scan_vpk3(p: RecParams) {
     // SAFETY: same contract.
-    unsafe { body::<3, 12>(p) }
+    unsafe { body::<3, 12, 8>(p) }
 }
 
 /// # Safety
@@ -102,12 +102,13 @@ pub unsafe fn delta_rec_chunk32_scan_vpk3(p: RecParams) {
 #[launch_bounds(bounds(4))]
 pub unsafe fn delta_rec_chunk32_scan_vpk4(p: RecParams) {
     // SAFETY: same contract.
-    unsafe { body::<4, 16>(p) }
+    unsafe { body::<4, 16, 4>(p) }
 }
 
-/// The kernel for `VPK` heads, `WARPS` = 4 `VPK`.
+/// The kernel for `VPK` heads, `WARPS` = 4 `VPK`. The two long loops take `STEP` rows or tokens at once: unrolled as a whole,
+/// ptxas loads far ahead and spills.
 #[inline(always)]
-unsafe fn body<const VPK: usize, const WARPS: usize>(p: RecParams) {
+unsafe fn body<const VPK: usize, const WARPS: usize, const STEP: usize>(p: RecParams) {
     // SAFETY: the grid's y is a sequence. The same for every thread of the block, before its first barrier.
     let p = unsafe { p.of_block() };
     if p.tokens == 0 {
@@ -122,7 +123,7 @@ unsafe fn body<const VPK: usize, const WARPS: usize>(p: RecParams) {
     // SAFETY: the part of the lane's head, behind both buffers.
     let part = unsafe { keys.add(2 * KEYS + lane.head * HEAD_LEN) };
     // SAFETY: rows 32 w + 4 ts + 3 < 128, columns 4 cq + 3 < 16 of the block's: only this thread touches them.
-    let state = unsafe { p.state.add(lane.row() * row_pitch + column + 4 * lane.cq) };
+    let state = unsafe { p.state.add(lane.row * row_pitch + column + lane.quad) };
     let warp = lane.head * HEAD_WARPS + lane.warp;
     let barrier = 1 + lane.head as u32;
 
@@ -137,27 +138,28 @@ unsafe fn body<const VPK: usize, const WARPS: usize>(p: RecParams) {
     // SAFETY: the lane's tile of the head's copy.
     unsafe { lane.store_state(part, &s) };
 
-    let tokens = p.tokens as usize;
-    let chunks = tokens.div_ceil(CHUNK) as u32;
+    // SAFETY: the record of the first chunk, written by prep.
+    let mut record = unsafe { Record::new(&p, block_idx_y() as usize, 0, head) };
+    let chunks = p.tokens.div_ceil(CHUNK as u32);
     let mut chunk = 0u32;
     while chunk < chunks {
         let buffer = chunk as usize % 2 * KEYS;
+        let first = chunk * CHUNK as u32;
+        let lane = lane.again();
         copy::cp_async_wait_all();
         sync_threads();
-        // SAFETY: head and chunk are the call's; T and P, and the other buffer, have no reader left (see Barriers).
-        let record = unsafe { Record::new(&p, block_idx_y() as usize, chunk as usize, head) };
+        // SAFETY: T and P, and the other buffer, have no reader left (see Barriers).
         unsafe { lane.copy_matrices(record, part) };
         copy::cp_async_commit();
-        if chunk + 1 < chunks {
-            // SAFETY: as above; the chunk has a token.
-            unsafe { copy_keys::<WARPS>(&p, chunk as usize + 1, key_head, keys.add(KEYS - buffer), warp, lane.id) };
-        }
+        // SAFETY: as above; all warps of the block call it.
+        unsafe { copy_keys::<WARPS>(&p, chunk + 1, key_head, keys.add(KEYS - buffer), warp, lane.id) };
         copy::cp_async_commit();
-        // SAFETY: the record was written by prep; tokens and columns are the call's.
-        let (gates, v) = unsafe { (Gates::load(record, &lane), lane.load_values(&p, chunk as usize, column)) };
+        // SAFETY: the record was written by prep; the columns are the call's.
+        let (gates, v) = unsafe { (Gates::load(record, &lane), lane.load_values(&p, first, column)) };
+        record = record.next(p.value_heads);
 
         // SAFETY: rows have landed and the copy of S is whole; parts have no reader left.
-        let (x, qs) = unsafe { lane.products(keys.add(buffer), part, barrier) };
+        let (x, qs) = unsafe { lane.products::<STEP>(keys.add(buffer), part, barrier) };
         for j in 0..2 {
             for i in 0..2 {
                 let y = float::fma(-gates.since_start[j], x[j][i], v[j][i]) * gates.beta[j];
@@ -168,6 +170,7 @@ unsafe fn body<const VPK: usize, const WARPS: usize>(p: RecParams) {
         copy::cp_async_wait_group::<1>(); // T and P
         // SAFETY: all 128 threads of the head, in whole warps.
         unsafe { sync_named(barrier, HEAD_THREADS) };
+        let lane = lane.again();
         // SAFETY: T has landed, Y is there; the parts, over which D goes, are read.
         unsafe {
             let d = lane.triangular(part.add(MATRIX_AT), part.add(Y_AT));
@@ -180,19 +183,20 @@ unsafe fn body<const VPK: usize, const WARPS: usize>(p: RecParams) {
             }
             sync_named(barrier, HEAD_THREADS);
         }
+        let lane = lane.again();
         // SAFETY: P has landed, D is there.
         unsafe {
             let o = lane.triangular(part.add(MATRIX_AT + MATRIX), part.add(D_AT));
             for j in 0..2 {
-                let token = chunk as usize * CHUNK + lane.token(j);
+                let token = first + lane.token(j) as u32;
                 for i in 0..2 {
                     let y = float::fma(gates.since_start[j], qs[j][i], o[j][i]) * OUTPUT_SCALE;
-                    if token < tokens {
-                        global::store(p.y.add(token * p.y_stride as usize + column + lane.column(i)), y);
+                    if token < p.tokens {
+                        global::store(p.y.add(token as usize * p.y_stride as usize + column + lane.column(i)), y);
                     }
                 }
             }
-            lane.update(&mut s, gates.whole, keys.add(buffer), part.add(SCALED_AT));
+            lane.update::<STEP>(&mut s, gates.whole, keys.add(buffer), part.add(SCALED_AT));
             lane.store_state(part, &s);
         }
         chunk += 1;
@@ -245,43 +249,69 @@ struct Lane {
     head: usize,
     /// Warp in the head.
     warp: usize,
-    /// Token slot, or row slot of the update.
-    ts: usize,
-    /// Column slot.
-    cq: usize,
+    /// Its first own token, and that of warp xor 1.
+    near: [usize; 2],
+    /// Its first own column, and that of warp xor 2.
+    left: [usize; 2],
+    /// First state row of the update.
+    row: usize,
+    /// First column of the update.
+    quad: usize,
 }
 
 impl Lane {
     #[inline(always)]
     fn here() -> Self {
         let (id, warp) = (warp::lane_id() as usize, thread_idx_x() as usize / 32);
-        Self { id, head: warp / HEAD_WARPS, warp: warp % HEAD_WARPS, ts: (id >> 1) % 8, cq: id % 2 + (id >> 4) * 2 }
+        let (head, warp) = (warp / HEAD_WARPS, warp % HEAD_WARPS);
+        let (ts, cq) = ((id >> 1) % 8, id % 2 + (id >> 4) * 2);
+        let (odd, right) = (warp % 2, warp / 2);
+        Self {
+            id,
+            head,
+            warp,
+            near: [8 * odd + ts, 8 * (1 - odd) + ts],
+            left: [8 * right + cq, 8 * (1 - right) + cq],
+            row: 32 * warp + 4 * ts,
+            quad: 4 * cq,
+        }
     }
 
-    /// First state row of the update.
+    /// The same place as numbers that the compiler does not know: else it computes all addresses of a chunk before the first
+    /// one and keeps them in registers.
     #[inline(always)]
-    fn row(&self) -> usize {
-        32 * self.warp + 4 * self.ts
+    fn again(&self) -> Self {
+        Self {
+            near: [int::opaque(self.near[0]), int::opaque(self.near[1])],
+            left: [int::opaque(self.left[0]), int::opaque(self.left[1])],
+            row: int::opaque(self.row),
+            quad: int::opaque(self.quad),
+            ..*self
+        }
     }
 
     /// Token of slot `slot`: 0 and 1 are the lane's own, 2 and 3 those of warp xor 1. Even warps own the first and the last
     /// eight tokens, odd ones those between.
     #[inline(always)]
     fn token(&self, slot: usize) -> usize {
-        let inner = self.warp % 2 ^ slot / 2;
-        8 * (if slot % 2 == 0 { inner } else { 3 - inner }) + self.ts
+        match slot {
+            0 => self.near[0],
+            1 => self.near[1] + 16,
+            2 => self.near[1],
+            _ => self.near[0] + 16,
+        }
     }
 
     /// Column of slot `slot`: 0 and 1 are the lane's own, 2 and 3 those of warp xor 2.
     #[inline(always)]
     fn column(&self, slot: usize) -> usize {
-        8 * (self.warp / 2 ^ slot / 2) + 4 * (slot % 2) + self.cq
+        self.left[slot / 2] + 4 * (slot % 2)
     }
 
-    /// Where the column of own slot `slot` starts in Y and D.
+    /// Where the column of slot `slot` starts in Y and D.
     #[inline(always)]
     fn column_at(&self, slot: usize) -> usize {
-        self.column(slot) * COLUMN_PITCH
+        self.left[slot / 2] * COLUMN_PITCH + 4 * (slot % 2) * COLUMN_PITCH
     }
 
     /// Writes the lane's tile of the state to the head's copy.
@@ -291,7 +321,7 @@ impl Lane {
     #[inline(always)]
     unsafe fn store_state(&self, part: *mut f32, s: &[[f32; 4]; 4]) {
         for c in 0..4 {
-            let at = STATE_AT + (4 * self.cq + c) * ROW_PITCH + self.row();
+            let at = STATE_AT + (self.quad + c) * ROW_PITCH + self.row;
             // SAFETY: row + 3 < 128, column < 16; multiples of 4 floats.
             unsafe { shared::store4(part.add(at), [s[0][c], s[1][c], s[2][c], s[3][c]]) };
         }
@@ -316,19 +346,19 @@ impl Lane {
         }
     }
 
-    /// v of the lane's tokens and columns, 0 behind the last token.
+    /// v of the lane's tokens, counted from `first`, and columns; 0 behind the last token.
     ///
     /// # Safety
     /// `p` is a block's call, `column` the first of the block's columns of its head, counted over all heads.
     #[inline(always)]
-    unsafe fn load_values(&self, p: &RecParams, chunk: usize, column: usize) -> [[f32; 2]; 2] {
+    unsafe fn load_values(&self, p: &RecParams, first: u32, column: usize) -> [[f32; 2]; 2] {
         let values = 2 * p.key_heads as usize * HEAD_DIM + column;
         let mut v = [[0.0f32; 2]; 2];
         for j in 0..2 {
-            let token = chunk * CHUNK + self.token(j);
-            if token < p.tokens as usize {
+            let token = first + self.token(j) as u32;
+            if token < p.tokens {
                 for i in 0..2 {
-                    let at = token * p.qkv_stride as usize + values + self.column(i);
+                    let at = token as usize * p.qkv_stride as usize + values + self.column(i);
                     // SAFETY: the token is one of the sequence's, the column inside its v rows.
                     v[j][i] = unsafe { global::load(p.qkv.add(at)) };
                 }
@@ -343,28 +373,56 @@ impl Lane {
     /// `keys` is a landed buffer, the head's copy of the state whole, its parts without readers; all 128 threads of the head
     /// call it with the head's barrier.
     #[inline(always)]
-    unsafe fn products(&self, keys: *const f32, part: *mut f32, barrier: u32) -> ([[f32; 2]; 2], [[f32; 2]; 2]) {
+    unsafe fn products<const STEP: usize>(
+        &self,
+        keys: *const f32,
+        part: *mut f32,
+        barrier: u32,
+    ) -> ([[f32; 2]; 2], [[f32; 2]; 2]) {
         let (mut x, mut qs) = ([[0.0f32; 4]; 4], [[0.0f32; 4]; 4]);
         let rows = 32 * self.warp;
-        for r in (0..32).step_by(4) {
-            let mut columns = [[0.0f32; 4]; 4];
-            for c in 0..4 {
-                // SAFETY: column < 16, rows + r + 3 < 128; multiples of 4 floats, here and below.
-                columns[c] = unsafe { shared::load4(part.add(STATE_AT + self.column(c) * ROW_PITCH + rows + r)) };
-            }
-            for t in 0..4 {
-                // SAFETY: token < 32, q rows follow the 32 k rows.
-                let (k, q) = unsafe {
-                    let row = keys.add(self.token(t) * ROW_PITCH + rows + r);
-                    (shared::load4(row), shared::load4(row.add(CHUNK * ROW_PITCH)))
-                };
-                for e in 0..4 {
-                    for c in 0..4 {
-                        x[t][c] = float::fma(k[e], columns[c][e], x[t][c]);
-                        qs[t][c] = float::fma(q[e], columns[c][e], qs[t][c]);
+        // SAFETY: tokens are below 32, columns below 16; multiples of 4 floats, here and below.
+        let (mut keys, mut columns) = unsafe {
+            (
+                [keys.add(self.near[0] * ROW_PITCH + rows), keys.add(self.near[1] * ROW_PITCH + rows)],
+                [
+                    part.cast_const().add(STATE_AT + self.left[0] * ROW_PITCH + rows),
+                    part.cast_const().add(STATE_AT + self.left[1] * ROW_PITCH + rows),
+                ],
+            )
+        };
+        let mut steps = int::opaque(32 / STEP) as u32;
+        while steps > 0 {
+            for r in (0..STEP).step_by(4) {
+                let mut s = [[0.0f32; 4]; 4];
+                for c in 0..4 {
+                    // SAFETY: `32 w + 32 <= 128` rows of the state, four of them from here on.
+                    s[c] = unsafe { shared::load4(columns[c / 2].add(4 * (c % 2) * ROW_PITCH + r)) };
+                }
+                for t in 0..4 {
+                    // Slots 0 and 3 start from the lane's first token, 1 and 2 from that of warp xor 1 (see `token`).
+                    let (near, far) = ([0, 1, 1, 0][t], [0, 16, 0, 16][t]);
+                    // SAFETY: as above; q rows follow the 32 k rows.
+                    let (k, q) = unsafe {
+                        let row = keys[near].add(far * ROW_PITCH + r);
+                        (shared::load4(row), shared::load4(row.add(CHUNK * ROW_PITCH)))
+                    };
+                    for e in 0..4 {
+                        for c in 0..4 {
+                            x[t][c] = float::fma(k[e], s[c][e], x[t][c]);
+                            qs[t][c] = float::fma(q[e], s[c][e], qs[t][c]);
+                        }
                     }
                 }
             }
+            for i in 0..2 {
+                // SAFETY: at most just behind the warp's rows.
+                unsafe {
+                    keys[i] = keys[i].add(STEP);
+                    columns[i] = columns[i].add(STEP);
+                }
+            }
+            steps -= 1;
         }
         // Part m - 1 of warp w goes to warp w xor m: bit 0 chooses tokens, bit 1 columns.
         for m in 1..4 {
@@ -414,15 +472,15 @@ impl Lane {
         // SAFETY: `i + 3 < 32`, below the end of the token's block on the diagonal; this function's contract.
         unsafe {
             both(&mut sum, rows, columns, 0);
+            // Even warps have tokens 0 to 7 and 24 to 31, odd ones 8 to 15 and 16 to 23. No branch has an else: LLVM 22 would
+            // merge the ends of both and split their loads.
+            if !self.warp.is_multiple_of(2) {
+                one(&mut sum[0], rows[0], columns, 8);
+            }
+            one(&mut sum[1], rows[1], columns, 8);
+            one(&mut sum[1], rows[1], columns, 16);
             if self.warp.is_multiple_of(2) {
-                // Tokens 0 to 7 and 24 to 31.
-                later(&mut sum, rows, columns, 8);
-                later(&mut sum, rows, columns, 16);
-                later(&mut sum, rows, columns, 24);
-            } else {
-                // Tokens 8 to 15 and 16 to 23.
-                both(&mut sum, rows, columns, 8);
-                later(&mut sum, rows, columns, 16);
+                one(&mut sum[1], rows[1], columns, 24);
             }
         }
         sum
@@ -433,21 +491,34 @@ impl Lane {
     /// # Safety
     /// `keys` is a landed buffer, `scaled` the scaled D, complete; nobody writes them.
     #[inline(always)]
-    unsafe fn update(&self, s: &mut [[f32; 4]; 4], whole: f32, keys: *const f32, scaled: *const f32) {
+    unsafe fn update<const STEP: usize>(
+        &self,
+        s: &mut [[f32; 4]; 4],
+        whole: f32,
+        keys: *const f32,
+        scaled: *const f32,
+    ) {
         let mut sum = [[0.0f32; 4]; 4];
-        for t in 0..CHUNK {
-            // SAFETY: row + 3 < 128, 4 cq + 3 < 16; multiples of 4 floats.
-            let (k, d) = unsafe {
-                (
-                    shared::load4(keys.add(t * ROW_PITCH + self.row())),
-                    shared::load4(scaled.add(t * TOKEN_PITCH + 4 * self.cq)),
-                )
-            };
-            for r in 0..4 {
-                for c in 0..4 {
-                    sum[r][c] = float::fma(k[r], d[c], sum[r][c]);
+        // SAFETY: row + 3 < 128, quad + 3 < 16; multiples of 4 floats, here and below.
+        let (mut k_row, mut d_row) = unsafe { (keys.add(self.row), scaled.add(self.quad)) };
+        let mut steps = int::opaque(CHUNK / STEP) as u32;
+        while steps > 0 {
+            for t in 0..STEP {
+                // SAFETY: 32 tokens in all.
+                let (k, d) =
+                    unsafe { (shared::load4(k_row.add(t * ROW_PITCH)), shared::load4(d_row.add(t * TOKEN_PITCH))) };
+                for r in 0..4 {
+                    for c in 0..4 {
+                        sum[r][c] = float::fma(k[r], d[c], sum[r][c]);
+                    }
                 }
             }
+            // SAFETY: at most just behind the last token.
+            unsafe {
+                k_row = k_row.add(STEP * ROW_PITCH);
+                d_row = d_row.add(STEP * TOKEN_PITCH);
+            }
+            steps -= 1;
         }
         for r in 0..4 {
             for c in 0..4 {
@@ -481,23 +552,23 @@ unsafe fn both(sum: &mut [[f32; 2]; 2], rows: [*const f32; 2], columns: *const f
     }
 }
 
-/// Adds the terms of tokens `first` to `first + 7` to the second row.
+/// Adds the terms of tokens `first` to `first + 7` to one row.
 ///
 /// # Safety
-/// As [`both`], for the second row alone.
+/// As [`both`], for this row alone.
 #[inline(always)]
-unsafe fn later(sum: &mut [[f32; 2]; 2], rows: [*const f32; 2], columns: *const f32, first: usize) {
+unsafe fn one(sum: &mut [f32; 2], row: *const f32, columns: *const f32, first: usize) {
     for i in (first..first + 8).step_by(4) {
         // SAFETY: this function's contract; multiples of 4 floats.
         let (m, y) = unsafe {
             (
-                shared::load4(rows[1].add(i)),
+                shared::load4(row.add(i)),
                 [shared::load4(columns.add(i)), shared::load4(columns.add(4 * COLUMN_PITCH + i))],
             )
         };
         for e in 0..4 {
             for c in 0..2 {
-                sum[1][c] = float::fma(m[e], y[c][e], sum[1][c]);
+                sum[c] = float::fma(m[e], y[c][e], sum[c]);
             }
         }
     }
