@@ -126,7 +126,7 @@ pub unsafe fn copy_keys<const WARPS: usize>(
     warp: usize,
     lane: usize,
 ) {
-    let warp = int::opaque(warp); // else the addresses of all rows stay in registers
+    let (warp, lane) = (int::opaque(warp), int::opaque(lane)); // else the addresses of all rows stay in registers
     for i in 0..CHUNK.div_ceil(WARPS) {
         let row = warp + WARPS * i;
         if row < CHUNK {

@@ -13,7 +13,7 @@
 
 use cuda_std::launch::Bounds;
 use cuda_std::thread::{block_idx_x, block_idx_y, grid_dim_x, sync_threads, thread_idx_x};
-use cuda_std::{copy, float, global, kernel, shared, shared_array, warp};
+use cuda_std::{copy, float, global, int, kernel, shared, shared_array, warp};
 
 use super::RecParams;
 use super::rec_chunk32::{CHUNK, KEYS, MATRIX_PITCH, ROW_PITCH, Record, copy_keys, gates_of};
@@ -24,6 +24,8 @@ pub const BOUNDS: Bounds = Bounds { threads: 256, min_blocks: 3 };
 const WARPS: usize = BOUNDS.threads as usize / 32;
 /// f32 of a staged 32 x 32 matrix.
 const MATRIX: usize = CHUNK * MATRIX_PITCH;
+/// Elements of a row that the products take at once.
+const STEP: usize = 8;
 /// Heads that shared memory has room for.
 const HEADS: usize = MAX_VPK as usize;
 const _: () = assert!(HEADS * MATRIX <= KEYS && HEADS <= WARPS); // A of all heads over the rows, a warp a head
@@ -41,8 +43,8 @@ pub unsafe fn delta_rec_chunk32_prep(p: RecParams) {
     if chunk * CHUNK >= p.tokens as usize {
         return;
     }
-    let (thread, lane) = (thread_idx_x() as usize, warp::lane_id() as usize);
-    let warp = thread / 32;
+    let thread = thread_idx_x() as usize;
+    let (warp, lane) = place(thread);
     let heads = (p.value_heads / p.key_heads) as usize;
     let keys = shared_array![f32; KEYS];
     let products = shared_array![f32; 2 * MATRIX];
@@ -70,9 +72,11 @@ pub unsafe fn delta_rec_chunk32_prep(p: RecParams) {
     }
     copy::cp_async_wait_all();
     sync_threads();
+    let (warp, lane) = place(thread);
     // SAFETY: the rows have landed, and nothing writes them before the barrier.
     unsafe { store_products(keys, products, warp, lane) };
     sync_threads();
+    let (warp, lane) = place(thread);
     for j in 0..heads {
         // SAFETY: products, sums and betas are there; A of head j is written over rows that nobody reads any more.
         unsafe {
@@ -91,14 +95,24 @@ pub unsafe fn delta_rec_chunk32_prep(p: RecParams) {
         }
     }
     sync_threads();
+    let (warp, lane) = place(thread);
     if warp < heads {
         // SAFETY: A of all heads is there.
         let column = unsafe { solve(keys.add(warp * MATRIX), lane) };
+        let (warp, lane) = place(thread);
         for t in 0..CHUNK {
             // SAFETY: inside T; one lane an element.
             unsafe { global::store(record(warp).solved().add(t * CHUNK + lane), column[t]) };
         }
     }
+}
+
+/// Warp and lane of a thread, as numbers that the compiler does not know: else it keeps the addresses of all stages in
+/// registers, from the first one on.
+#[inline(always)]
+fn place(thread: usize) -> (usize, usize) {
+    let thread = int::opaque(thread) as u32 % BOUNDS.threads;
+    ((thread / 32) as usize, (thread % 32) as usize)
 }
 
 /// The value of lane `source`.
@@ -134,25 +148,36 @@ unsafe fn store_products(keys: *const f32, products: *mut f32, warp: usize, lane
     if i / 8 * 8 > t / 16 * 16 + 15 {
         return; // above the diagonal; the same for the whole warp
     }
+    // SAFETY: tokens are below 32, q rows follow the 32 k rows; multiples of 4 floats, here and below.
+    let (mut rows, mut right_rows) = unsafe { (keys.add(t * ROW_PITCH), keys.add(i * ROW_PITCH)) };
     let (mut kk, mut qk) = ([[0.0f32; 2]; 2], [[0.0f32; 2]; 2]);
-    for r in (0..HEAD_DIM).step_by(4) {
-        let (mut k, mut q, mut right) = ([[0.0f32; 4]; 2], [[0.0f32; 4]; 2], [[0.0f32; 4]; 2]);
-        for x in 0..2 {
-            // SAFETY: `t + 8 < 32`, `i + 4 < 32`, q rows follow the 32 k rows; multiples of 4 floats.
-            unsafe {
-                k[x] = shared::load4(keys.add((t + 8 * x) * ROW_PITCH + r));
-                q[x] = shared::load4(keys.add((CHUNK + t + 8 * x) * ROW_PITCH + r));
-                right[x] = shared::load4(keys.add((i + 4 * x) * ROW_PITCH + r));
-            }
-        }
-        for e in 0..4 {
+    let mut steps = int::opaque(HEAD_DIM / STEP) as u32; // unrolled as a whole, ptxas loads far ahead and spills
+    while steps > 0 {
+        for r in (0..STEP).step_by(4) {
+            let (mut k, mut q, mut right) = ([[0.0f32; 4]; 2], [[0.0f32; 4]; 2], [[0.0f32; 4]; 2]);
             for x in 0..2 {
-                for y in 0..2 {
-                    kk[x][y] = float::fma(k[x][e], right[y][e], kk[x][y]);
-                    qk[x][y] = float::fma(q[x][e], right[y][e], qk[x][y]);
+                // SAFETY: `t + 8 < 32`, `i + 4 < 32`, 128 values a row.
+                unsafe {
+                    k[x] = shared::load4(rows.add(8 * x * ROW_PITCH + r));
+                    q[x] = shared::load4(rows.add((CHUNK + 8 * x) * ROW_PITCH + r));
+                    right[x] = shared::load4(right_rows.add(4 * x * ROW_PITCH + r));
+                }
+            }
+            for e in 0..4 {
+                for x in 0..2 {
+                    for y in 0..2 {
+                        kk[x][y] = float::fma(k[x][e], right[y][e], kk[x][y]);
+                        qk[x][y] = float::fma(q[x][e], right[y][e], qk[x][y]);
+                    }
                 }
             }
         }
+        // SAFETY: at most just behind the row.
+        unsafe {
+            rows = rows.add(STEP);
+            right_rows = right_rows.add(STEP);
+        }
+        steps -= 1;
     }
     for x in 0..2 {
         for y in 0..2 {
@@ -174,7 +199,7 @@ unsafe fn store_products(keys: *const f32, products: *mut f32, warp: usize, lane
 unsafe fn solve(a: *const f32, lane: usize) -> [f32; CHUNK] {
     let mut x = [0.0f32; CHUNK];
     for t in 0..CHUNK {
-        x[t] = if t == lane { 1.0 } else { 0.0 };
+        x[t] = if t as u32 == lane as u32 { 1.0 } else { 0.0 };
     }
     for k in 0..CHUNK - 1 {
         for t in ((k + 1) / 4 * 4..CHUNK).step_by(4) {

@@ -17,13 +17,13 @@
 //!           and P have landed; D is there
 //! Loads     lanes that differ in bit 0 (a column slot) read the same token rows, in bit 1 (a token slot) the same columns:
 //!           a 16-byte load of pairs takes 2 cycles of the SM's shared memory, not 4
-//! Budget    176 registers, 0 B shared, 0 B local (enforced by tests/tests/ptx/)
+//! Budget    184 registers, 0 B shared, 0 B local (enforced by tests/tests/ptx/)
 //! Promise   Rounding against `delta.rec/cols`
 
 use cuda_std::barrier::sync_named;
 use cuda_std::launch::Bounds;
 use cuda_std::thread::{block_idx_x, block_idx_y, sync_threads, thread_idx_x};
-use cuda_std::{copy, float, global, int, kernel, shared, warp};
+use cuda_std::{copy, float, global, int, kernel, shared};
 
 use super::RecParams;
 use super::rec_chunk32::{CHUNK, KEYS, MATRIX_PITCH, ROW_PITCH, Record, copy_keys};
@@ -114,7 +114,7 @@ unsafe fn body<const VPK: usize, const WARPS: usize, const STEP: usize>(p: RecPa
     if p.tokens == 0 {
         return;
     }
-    let lane = Lane::here();
+    let lane = Lane::of(thread_idx_x() as usize);
     let (key_head, group) = (block_idx_x() as usize / BLOCKS, block_idx_x() as usize % BLOCKS);
     let head = key_head + lane.head * p.key_heads as usize;
     let column = head * HEAD_DIM + group * COLUMNS;
@@ -124,11 +124,10 @@ unsafe fn body<const VPK: usize, const WARPS: usize, const STEP: usize>(p: RecPa
     let part = unsafe { keys.add(2 * KEYS + lane.head * HEAD_LEN) };
     // SAFETY: rows 32 w + 4 ts + 3 < 128, columns 4 cq + 3 < 16 of the block's: only this thread touches them.
     let state = unsafe { p.state.add(lane.row * row_pitch + column + lane.quad) };
-    let warp = lane.head * HEAD_WARPS + lane.warp;
     let barrier = 1 + lane.head as u32;
 
     // SAFETY: the first chunk has a token; both buffers are fresh; all warps of the block call it.
-    unsafe { copy_keys::<WARPS>(&p, 0, key_head, keys, warp, lane.id) };
+    unsafe { copy_keys::<WARPS>(&p, 0, key_head, keys, lane.thread / 32, lane.id) };
     copy::cp_async_commit();
     let mut s = [[0.0f32; 4]; 4];
     for r in 0..4 {
@@ -145,18 +144,17 @@ unsafe fn body<const VPK: usize, const WARPS: usize, const STEP: usize>(p: RecPa
     while chunk < chunks {
         let buffer = chunk as usize % 2 * KEYS;
         let first = chunk * CHUNK as u32;
-        let lane = lane.again();
+        let (lane, column) = (lane.again(), int::opaque(column));
         copy::cp_async_wait_all();
         sync_threads();
         // SAFETY: T and P, and the other buffer, have no reader left (see Barriers).
         unsafe { lane.copy_matrices(record, part) };
         copy::cp_async_commit();
         // SAFETY: as above; all warps of the block call it.
-        unsafe { copy_keys::<WARPS>(&p, chunk + 1, key_head, keys.add(KEYS - buffer), warp, lane.id) };
+        unsafe { copy_keys::<WARPS>(&p, chunk + 1, key_head, keys.add(KEYS - buffer), lane.thread / 32, lane.id) };
         copy::cp_async_commit();
         // SAFETY: the record was written by prep; the columns are the call's.
         let (gates, v) = unsafe { (Gates::load(record, &lane), lane.load_values(&p, first, column)) };
-        record = record.next(p.value_heads);
 
         // SAFETY: rows have landed and the copy of S is whole; parts have no reader left.
         let (x, qs) = unsafe { lane.products::<STEP>(keys.add(buffer), part, barrier) };
@@ -167,6 +165,17 @@ unsafe fn body<const VPK: usize, const WARPS: usize, const STEP: usize>(p: RecPa
                 unsafe { shared::store(part.add(Y_AT + lane.column_at(i) + lane.token(j)), y) };
             }
         }
+        // SAFETY: as for the gates. Not before the products, whose registers are all in use.
+        let (until_end, whole) = unsafe {
+            (
+                [
+                    global::load(record.until_end().add(lane.token(0))),
+                    global::load(record.until_end().add(lane.token(1))),
+                ],
+                global::load(record.since_start().add(CHUNK - 1)),
+            )
+        };
+        record = record.next(p.value_heads);
         copy::cp_async_wait_group::<1>(); // T and P
         // SAFETY: all 128 threads of the head, in whole warps.
         unsafe { sync_named(barrier, HEAD_THREADS) };
@@ -176,7 +185,7 @@ unsafe fn body<const VPK: usize, const WARPS: usize, const STEP: usize>(p: RecPa
             let d = lane.triangular(part.add(MATRIX_AT), part.add(Y_AT));
             for j in 0..2 {
                 for i in 0..2 {
-                    let scaled = gates.until_end[j] * d[j][i];
+                    let scaled = until_end[j] * d[j][i];
                     shared::store(part.add(D_AT + lane.column_at(i) + lane.token(j)), d[j][i]);
                     shared::store(part.add(SCALED_AT + lane.token(j) * TOKEN_PITCH + lane.column(i)), scaled);
                 }
@@ -196,14 +205,16 @@ unsafe fn body<const VPK: usize, const WARPS: usize, const STEP: usize>(p: RecPa
                     }
                 }
             }
-            lane.update::<STEP>(&mut s, gates.whole, keys.add(buffer), part.add(SCALED_AT));
+            lane.update::<STEP>(&mut s, whole, keys.add(buffer), part.add(SCALED_AT));
             lane.store_state(part, &s);
         }
         chunk += 1;
     }
     copy::cp_async_wait_all();
     if p.keep_state == 0 {
-        let row_pitch = int::opaque(row_pitch);
+        let (lane, row_pitch) = (lane.again(), int::opaque(row_pitch));
+        // SAFETY: as at the start.
+        let state = unsafe { p.state.add(lane.row * row_pitch + column + lane.quad) };
         for r in 0..4 {
             // SAFETY: as for the loads of the state.
             unsafe { global::store4(state.add(r * row_pitch), s[r]) };
@@ -211,12 +222,10 @@ unsafe fn body<const VPK: usize, const WARPS: usize, const STEP: usize>(p: RecPa
     }
 }
 
-/// Decays and betas of a lane's two tokens, and the decay over the whole chunk.
+/// What Y needs of a lane's two tokens.
 struct Gates {
     since_start: [f32; 2],
-    until_end: [f32; 2],
     beta: [f32; 2],
-    whole: f32,
 }
 
 impl Gates {
@@ -232,9 +241,7 @@ impl Gates {
                     global::load(record.since_start().add(first)),
                     global::load(record.since_start().add(second)),
                 ],
-                until_end: [global::load(record.until_end().add(first)), global::load(record.until_end().add(second))],
                 beta: [global::load(record.beta().add(first)), global::load(record.beta().add(second))],
-                whole: global::load(record.since_start().add(CHUNK - 1)),
             }
         }
     }
@@ -243,6 +250,8 @@ impl Gates {
 /// A lane's place in its head.
 #[derive(Clone, Copy)]
 struct Lane {
+    /// Thread of the block.
+    thread: usize,
     /// Lane in the warp.
     id: usize,
     /// Head of the block.
@@ -261,33 +270,28 @@ struct Lane {
 
 impl Lane {
     #[inline(always)]
-    fn here() -> Self {
-        let (id, warp) = (warp::lane_id() as usize, thread_idx_x() as usize / 32);
-        let (head, warp) = (warp / HEAD_WARPS, warp % HEAD_WARPS);
-        let (ts, cq) = ((id >> 1) % 8, id % 2 + (id >> 4) * 2);
-        let (odd, right) = (warp % 2, warp / 2);
+    fn of(thread: usize) -> Self {
+        let small = thread as u32; // the arithmetic below in 32 bits
+        let (id, warp) = (small % 32, small / 32 % HEAD_WARPS as u32);
+        let (ts, cq) = (id / 2 % 8, id % 2 + id / 16 * 2);
+        let (near, left) = (8 * (warp % 2) + ts, 8 * (warp / 2) + cq);
         Self {
-            id,
-            head,
-            warp,
-            near: [8 * odd + ts, 8 * (1 - odd) + ts],
-            left: [8 * right + cq, 8 * (1 - right) + cq],
-            row: 32 * warp + 4 * ts,
-            quad: 4 * cq,
+            thread,
+            id: id as usize,
+            head: (small / HEAD_THREADS) as usize,
+            warp: warp as usize,
+            near: [near as usize, (near ^ 8) as usize],
+            left: [left as usize, (left ^ 8) as usize],
+            row: (32 * warp + 4 * ts) as usize,
+            quad: 4 * cq as usize,
         }
     }
 
-    /// The same place as numbers that the compiler does not know: else it computes all addresses of a chunk before the first
-    /// one and keeps them in registers.
+    /// The same place, made anew from a number that the compiler does not know: else it keeps the addresses of all stages in
+    /// registers, from before the first chunk on.
     #[inline(always)]
     fn again(&self) -> Self {
-        Self {
-            near: [int::opaque(self.near[0]), int::opaque(self.near[1])],
-            left: [int::opaque(self.left[0]), int::opaque(self.left[1])],
-            row: int::opaque(self.row),
-            quad: int::opaque(self.quad),
-            ..*self
-        }
+        Self::of(int::opaque(self.thread))
     }
 
     /// Token of slot `slot`: 0 and 1 are the lane's own, 2 and 3 those of warp xor 1. Even warps own the first and the last
