@@ -126,22 +126,33 @@ pub unsafe fn copy_keys<const WARPS: usize>(
     warp: usize,
     lane: usize,
 ) {
-    let (warp, lane) = (int::opaque(warp), int::opaque(lane)); // else the addresses of all rows stay in registers
+    // Opaque, else the addresses of all rows stay in registers.
+    let (warp, lane) = (int::opaque(warp) as u32, int::opaque(lane) as u32);
+    let head = p.qkv.wrapping_add(key_head * HEAD_DIM + 4 * lane as usize);
     for i in 0..CHUNK.div_ceil(WARPS) {
-        let row = warp + WARPS * i;
-        if row < CHUNK {
-            let token = chunk * CHUNK as u32 + row as u32;
-            let (token, bytes) = if token < p.tokens { (token, 16) } else { (0, 0) };
-            let at = token as usize * p.qkv_stride as usize + key_head * HEAD_DIM + 4 * lane;
-            // SAFETY: the token is one of the sequence's, k heads follow the q heads; `row < 32` and `4 lane + 3 < 128`;
-            // all terms are multiples of 4.
+        let row = warp + (WARPS * i) as u32;
+        if WARPS * (i + 1) <= CHUNK || row < CHUNK as u32 {
+            let token = chunk * CHUNK as u32 + row;
+            let q = at_token(head, token, p.qkv_stride);
+            let k = q.wrapping_add(p.key_heads as usize * HEAD_DIM);
+            let bytes = if token < p.tokens { 16 } else { 0 };
+            // SAFETY: a token that is copied is one of the sequence's, k heads follow the q heads; `row < 32` and
+            // `4 lane + 3 < 128`; all terms are multiples of 4 floats.
             unsafe {
-                let (q, to) = (p.qkv.add(at), keys.add(row * ROW_PITCH + 4 * lane));
-                copy::cp_async16_zfill(to, q.add(p.key_heads as usize * HEAD_DIM), bytes);
+                let to = keys.add((row * ROW_PITCH as u32 + 4 * lane) as usize);
+                copy::cp_async16_zfill(to, k, bytes);
                 copy::cp_async16_zfill(to.add(CHUNK * ROW_PITCH), q, bytes);
             }
         }
     }
+}
+
+/// The address of an element of token `token`, which may be behind the last one, from that of token 0; rows are `stride`
+/// elements apart. One instruction: the tokens of a pass, and some more, are below 2^30.
+#[inline(always)]
+#[must_use]
+pub fn at_token(p: *const f32, token: u32, stride: u32) -> *const f32 {
+    p.wrapping_byte_add((4 * token) as usize * stride as usize)
 }
 
 /// Log decay and beta of a token and head; 0 and 0 behind the last token.

@@ -26,7 +26,7 @@ use cuda_std::thread::{block_idx_x, block_idx_y, sync_threads, thread_idx_x};
 use cuda_std::{copy, float, global, int, kernel, shared};
 
 use super::RecParams;
-use super::rec_chunk32::{CHUNK, KEYS, MATRIX_PITCH, ROW_PITCH, Record, copy_keys};
+use super::rec_chunk32::{CHUNK, KEYS, MATRIX_PITCH, ROW_PITCH, Record, at_token, copy_keys};
 use crate::geometry::{HEAD_DIM, OUTPUT_SCALE};
 
 /// Columns of a block.
@@ -196,13 +196,17 @@ unsafe fn body<const VPK: usize, const WARPS: usize, const STEP: usize>(p: RecPa
         // SAFETY: P has landed, D is there.
         unsafe {
             let o = lane.triangular(part.add(MATRIX_AT + MATRIX), part.add(D_AT));
+            let y = p.y.wrapping_add(column + lane.left[0]);
             for j in 0..2 {
                 let token = first + lane.token(j) as u32;
+                let row = at_token(y, token, p.y_stride).cast_mut();
+                let mut o_row = [0.0f32; 2];
                 for i in 0..2 {
-                    let y = float::fma(gates.since_start[j], qs[j][i], o[j][i]) * OUTPUT_SCALE;
-                    if token < p.tokens {
-                        global::store(p.y.add(token as usize * p.y_stride as usize + column + lane.column(i)), y);
-                    }
+                    o_row[i] = float::fma(gates.since_start[j], qs[j][i], o[j][i]) * OUTPUT_SCALE;
+                }
+                if token < p.tokens {
+                    global::store(row, o_row[0]);
+                    global::store(row.add(4), o_row[1]);
                 }
             }
             lane.update::<STEP>(&mut s, whole, keys.add(buffer), part.add(SCALED_AT));
@@ -337,14 +341,16 @@ impl Lane {
     /// The record is there; T and P in `part` have no reader; all 128 threads of the head call it.
     #[inline(always)]
     unsafe fn copy_matrices(&self, record: Record, part: *mut f32) {
+        let thread = self.thread as u32 % HEAD_THREADS;
         for half in 0..2 {
-            let (row, quad) = (16 * half + 4 * self.warp + self.id / 8, self.id % 8);
+            let (row, quad) = (16 * half + thread / 8, thread % 8);
             if quad / 2 <= row / 8 {
-                let (from, to) = (row * CHUNK + 4 * quad, MATRIX_AT + row * MATRIX_PITCH + 4 * quad);
+                let from = 16 * half * CHUNK as u32 + 4 * thread; // row * 32 + 4 quad
+                let to = MATRIX_AT as u32 + row * MATRIX_PITCH as u32 + 4 * quad;
                 // SAFETY: `row < 32`, `quad < 8`; multiples of 4 floats.
                 unsafe {
-                    copy::cp_async16(part.add(to), record.solved().add(from));
-                    copy::cp_async16(part.add(to + MATRIX), record.products().add(from));
+                    copy::cp_async16(part.add(to as usize), record.solved().add(from as usize));
+                    copy::cp_async16(part.add(to as usize + MATRIX), record.products().add(from as usize));
                 }
             }
         }
@@ -356,16 +362,14 @@ impl Lane {
     /// `p` is a block's call, `column` the first of the block's columns of its head, counted over all heads.
     #[inline(always)]
     unsafe fn load_values(&self, p: &RecParams, first: u32, column: usize) -> [[f32; 2]; 2] {
-        let values = 2 * p.key_heads as usize * HEAD_DIM + column;
+        let values = p.qkv.wrapping_add(2 * p.key_heads as usize * HEAD_DIM + column + self.left[0]);
         let mut v = [[0.0f32; 2]; 2];
         for j in 0..2 {
             let token = first + self.token(j) as u32;
             if token < p.tokens {
-                for i in 0..2 {
-                    let at = token as usize * p.qkv_stride as usize + values + self.column(i);
-                    // SAFETY: the token is one of the sequence's, the column inside its v rows.
-                    v[j][i] = unsafe { global::load(p.qkv.add(at)) };
-                }
+                let row = at_token(values, token, p.qkv_stride);
+                // SAFETY: the token is one of the sequence's, own columns are 4 apart.
+                v[j] = unsafe { [global::load(row), global::load(row.add(4))] };
             }
         }
         v
