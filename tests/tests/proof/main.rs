@@ -2,4 +2,5 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod kernels;
+mod pieces;
 mod reference;
