@@ -99,13 +99,11 @@ impl Chunk {
 
     /// (I + A)^-1, row by row.
     fn t(&self) -> Matrix {
-        let (a, n) = (self.a(), self.size());
-        let mut inverse: Matrix = vec![vec![0.0; n]; n];
-        for t in 0..n {
-            for i in 0..t {
-                inverse[t][i] = -(i..t).map(|k| a[t][k] * inverse[k][i]).sum::<f64>();
-            }
-            inverse[t][t] = 1.0;
+        let mut inverse = Matrix::new();
+        for (t, a) in self.a().iter().enumerate() {
+            let below = |i: usize| -(i..t).map(|k| a[k] * inverse[k][i]).sum::<f64>();
+            let element = |i: usize| if i < t { below(i) } else { f64::from(u8::from(i == t)) };
+            inverse.push((0..self.size()).map(element).collect());
         }
         inverse
     }
@@ -139,8 +137,8 @@ impl Chunk {
         let whole = since_start(n - 1);
         state.iter_mut().enumerate().for_each(|(r, row)| {
             row.iter_mut().for_each(|x| *x *= whole);
-            for t in 0..n {
-                add_scaled(row, self.decay(n - 1, t) * self.k[t][r], &d[t]);
+            for (t, d) in d.iter().enumerate() {
+                add_scaled(row, self.decay(n - 1, t) * self.k[t][r], d);
             }
         });
         (d, o)
