@@ -47,3 +47,10 @@ pub fn fence_block() {
 pub fn fence_device() {
     imp::barrier::fence_device();
 }
+
+/// Makes this thread's writes to shared memory before it visible to the asynchronous proxy, through which
+/// [`wgmma`](crate::wgmma) reads: write, this fence, a barrier, product. Needs sm_90a.
+#[inline(always)]
+pub fn fence_async_shared() {
+    imp::barrier::fence_async_shared();
+}

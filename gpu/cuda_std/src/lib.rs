@@ -15,6 +15,8 @@
 //! | [`copy`] | asynchronous copies | `cp.async` | 80 | lands at the wait that covers it |
 //! | [`mma`] | `ldmatrix_*` | `ldmatrix` | 75 | lanes gather |
 //! | [`mma`] | `mma_*` | `mma.sync` | 80 | lanes gather, f32 accumulation with k ascending |
+//! | [`barrier`] | `fence_async_shared` | `fence.proxy.async` | 90a | writes since the last one are remembered |
+//! | [`wgmma`] | `mma_*`, `fence`, `commit`, `wait` | `wgmma` | 90a | warpgroups gather, f32 accumulation with k ascending |
 //! | [`atomic`] | read-modify-write, acquire, release | `atom ld.acquire st.release` | 75 | host atomics |
 //! | [`float`] | fma, conversions, exp, log, .. | `fma.rn cvt.rn`, one Rust source | 75 | same bits |
 //! | [`int`] | `dp4a`, `prmt`, byte SIMD, bit work | `dp4a prmt ..` | 75 | same bits |
@@ -78,6 +80,7 @@ pub mod mma;
 pub mod shared;
 pub mod thread;
 pub mod warp;
+pub mod wgmma;
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod emulator;

@@ -16,6 +16,8 @@ pub mod memory;
 pub mod mma;
 pub mod panic;
 pub mod warp;
+#[cfg(any(not(target_arch = "nvptx64"), cuda_sm = "90a"))]
+pub mod wgmma;
 
 /// Launch parameters of most probes: words in, words out, both 16-byte aligned; each kernel says how many.
 #[repr(C)]
@@ -103,4 +105,10 @@ pub static KERNELS: &[cuda_std::launch::KernelInfo] = &[
     warp::PROBE_WARP_VOTE.info(),
     warp::PROBE_WARP_SUM.info(),
     warp::PROBE_WARP_REDUX.info(),
+    wgmma::PROBE_WGMMA_N32.info(),
+    wgmma::PROBE_WGMMA_N64.info(),
+    wgmma::PROBE_WGMMA_N128.info(),
+    wgmma::PROBE_WGMMA_TRANS_N64.info(),
+    wgmma::PROBE_WGMMA_TRANS_N128.info(),
+    wgmma::PROBE_WGMMA_CHAIN.info(),
 ];

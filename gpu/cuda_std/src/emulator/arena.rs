@@ -18,9 +18,9 @@ const GAP: usize = 16;
 /// Most arrays: each takes at least 16 bytes of the static limit.
 const SITES_MAX: usize = STATIC_LIMIT / 16;
 
-/// What the arena is made of: addresses are aligned to 256.
-#[repr(align(256))]
-struct Line(#[expect(dead_code, reason = "only its layout is used")] [u8; 256]);
+/// What the arena is made of: addresses are aligned as the largest swizzle atom is.
+#[repr(align(1024))]
+struct Line(#[expect(dead_code, reason = "only its layout is used")] [u8; 1024]);
 
 /// A static array that was placed.
 struct Placed {
@@ -43,7 +43,7 @@ impl Arena {
     /// An arena for launches with `dynamic` bytes of dynamic shared memory.
     pub fn new(dynamic: usize, tracked: bool) -> Self {
         let capacity = dynamic.next_multiple_of(16) + GAP + STATIC_LIMIT + GAP * SITES_MAX;
-        let layout = Layout::array::<Line>(capacity.div_ceil(256)).expect("launch limits bound the size");
+        let layout = Layout::array::<Line>(capacity.div_ceil(1024)).expect("launch limits bound the size");
         // SAFETY: the size is not zero.
         let base = unsafe { std::alloc::alloc(layout) };
         if base.is_null() {
@@ -52,7 +52,7 @@ impl Arena {
         Self {
             base,
             layout,
-            shadow: vec![UNALLOCATED; capacity / 4],
+            shadow: vec![UNALLOCATED; layout.size() / 4],
             placed: Vec::new(),
             next: 0,
             static_bytes: 0,

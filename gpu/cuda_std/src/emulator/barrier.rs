@@ -53,6 +53,8 @@ pub(crate) fn fence_device() {
     std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
 }
 
+pub(crate) use super::proxy::fence_async_shared;
+
 /// Counts the running thread at barrier `id`; true where it must be suspended now. `threads` is `None` for the whole block.
 ///
 /// The callers suspend it themselves, inlined into the kernel: were the switch in here, each resumed thread would leave
@@ -77,6 +79,11 @@ impl Block {
         wait: bool,
         source: Source,
     ) -> Result<bool, Fault> {
+        if !self.threads[linear as usize].started.none()
+            && let Some(fault) = self.under_way(linear, "reaches a barrier", source.to_string())
+        {
+            return Err(fault);
+        }
         let expected = match threads {
             None => self.size,
             Some(threads) => self.named_count(primitive, id, threads, source)?,
@@ -101,6 +108,9 @@ impl Block {
         barrier.arrived += 1 + missing;
         if let Some(races) = &mut self.races {
             races.arrive(slot, linear);
+        }
+        if let Some(proxy) = &mut self.proxy {
+            proxy.arrive(linear);
         }
         if barrier.arrived < expected {
             if wait {

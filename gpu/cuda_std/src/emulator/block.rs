@@ -10,9 +10,11 @@ use super::copy::Copy;
 use super::fault::{Access, Fault, Place, Space, Stuck};
 use super::launch::Grid;
 use super::memory;
+use super::proxy::Proxy;
 use super::race::Races;
 use super::schedule::Ready;
 use super::warp::Warp;
+use super::wgmma::{Started, Warpgroup};
 
 /// A line of a kernel's source.
 pub(crate) type Source = &'static Location<'static>;
@@ -41,6 +43,8 @@ pub(crate) struct Thread {
     /// Asynchronous copies under way, oldest first, and the number of groups committed.
     pub copies: Vec<Copy>,
     pub groups: u32,
+    /// Products of its warpgroup under way.
+    pub started: Started,
 }
 
 /// A barrier of the block: 0 is `sync_threads`.
@@ -73,10 +77,13 @@ pub(crate) struct Block {
     pub live: u32,
     pub threads: Vec<Thread>,
     pub warps: Vec<Warp>,
+    /// Whole warpgroups; none before the block's first product.
+    pub warpgroups: Vec<Warpgroup>,
     pub barriers: [Barrier; BARRIERS],
     pub ready: Ready,
     pub arena: Arena,
     pub races: Option<Races>,
+    pub proxy: Option<Proxy>,
     /// Polls of memory in this turn of the block.
     pub polls: u32,
     pub fault: Option<Fault>,
@@ -91,7 +98,13 @@ impl Block {
     pub fn new(grid: &Grid) -> Self {
         let size = grid.launch.threads();
         let dynamic = grid.launch.dynamic_shared as usize;
-        let thread = || Thread { status: Status::Runnable, yielder: std::ptr::null(), copies: Vec::new(), groups: 0 };
+        let thread = || Thread {
+            status: Status::Runnable,
+            yielder: std::ptr::null(),
+            copies: Vec::new(),
+            groups: 0,
+            started: Started::default(),
+        };
         let arena = Arena::new(dynamic, grid.options.races);
         Self {
             grid,
@@ -101,9 +114,11 @@ impl Block {
             live: 0,
             threads: (0..size).map(|_| thread()).collect(),
             warps: (0..size.div_ceil(32)).map(|w| Warp::new((size - 32 * w).min(32))).collect(),
+            warpgroups: Vec::new(),
             barriers: Default::default(),
             ready: Ready::new(size as usize),
             races: grid.options.races.then(|| Races::new(size as usize)),
+            proxy: grid.products.then(|| Proxy::new(size as usize, arena.len())),
             arena,
             polls: 0,
             fault: None,
@@ -123,6 +138,7 @@ impl Block {
         for thread in &mut self.threads {
             thread.status = Status::Runnable;
             thread.groups = 0;
+            thread.started = Started::default();
         }
         for barrier in &mut self.barriers {
             barrier.expected = 0;
@@ -133,6 +149,9 @@ impl Block {
         self.arena.start(grid.launch.dynamic_shared as usize);
         if let Some(races) = &mut self.races {
             races.start();
+        }
+        if let Some(proxy) = &mut self.proxy {
+            proxy.start();
         }
         self.polls = 0;
     }
@@ -177,6 +196,11 @@ impl Block {
             if let Some(primitive) = warp.waits_for() {
                 let lanes = (32 * w as u32..self.size.min(32 * w as u32 + 32)).map(|t| self.stuck(t));
                 return Fault::Divergence { kernel, block, primitive: primitive.name, threads: lanes.collect() };
+            }
+        }
+        for (g, group) in self.warpgroups.iter().enumerate() {
+            if let Some(primitive) = group.waits_for() {
+                return self.apart(g, primitive);
             }
         }
         Fault::Deadlock { kernel, block, threads: (0..self.size).map(|t| self.stuck(t)).collect() }

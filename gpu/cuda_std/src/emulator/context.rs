@@ -15,6 +15,9 @@ pub(crate) struct Context {
     pub shared_len: Cell<usize>,
     /// One byte for each 4 of the arena; 0 where a plain access is fine.
     pub shadow: Cell<*const u8>,
+    /// Stamps of the words of the arena, null where none are kept, and what the thread's writes leave there (see `proxy`).
+    pub stamps: Cell<*mut u32>,
+    pub stamp: Cell<u32>,
     /// The global range hit last: first address, and length (at least 16).
     pub range_base: Cell<usize>,
     pub range_len: Cell<usize>,
@@ -36,6 +39,8 @@ thread_local! {
             shared_base: Cell::new(NO_RANGE),
             shared_len: Cell::new(16),
             shadow: Cell::new(std::ptr::null()),
+            stamps: Cell::new(std::ptr::null_mut()),
+            stamp: Cell::new(0),
             range_base: Cell::new(NO_RANGE),
             range_len: Cell::new(16),
             linear: Cell::new(0),
@@ -76,6 +81,7 @@ pub(crate) fn leave() {
         c.block.set(std::ptr::null_mut());
         c.shared_base.set(NO_RANGE);
         c.shared_len.set(16);
+        c.stamps.set(std::ptr::null_mut());
         c.range_base.set(NO_RANGE);
         c.range_len.set(16);
     });

@@ -114,6 +114,7 @@ fn land(keep: Option<u32>, source: Source) {
             (dst as *mut u8).add(valid).write_bytes(0, bytes - valid);
         }
         block.arena.set_pending(dst - base, bytes, false);
+        block.wrote(linear, dst - base, bytes);
         if block.races.is_some()
             && let Err(fault) = block.check_race(linear, dst - base, bytes, Access::Copy, source)
         {
@@ -132,10 +133,12 @@ impl Block {
         })
     }
 
-    /// The fault of a thread that exits with copies under way.
+    /// The fault of a thread that exits with copies or products under way.
     pub(crate) fn unwaited(&mut self, linear: u32) -> Option<Fault> {
         let copies = &self.threads[linear as usize].copies;
-        let source = copies.first()?.source;
+        let Some(source) = copies.first().map(|copy| copy.source) else {
+            return self.under_way(linear, "exits", "its end".to_owned());
+        };
         let problem =
             format!("the thread exits with {} asynchronous copies under way, the first issued here", copies.len());
         Some(Fault::MissingWait { place: self.place_of(linear, source.to_string()), problem })

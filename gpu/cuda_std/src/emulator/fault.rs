@@ -181,12 +181,23 @@ pub enum Fault {
         /// Width.
         bytes: usize,
     },
-    /// Shared bytes touched while an asynchronous copy to them is under way, or a thread that exits with copies under way.
-    #[error("{place}: {problem}; wait for the copy's group (and pass a barrier) first")]
+    /// Shared bytes touched while an asynchronous copy to them is under way, or a thread that exits with copies under way, or
+    /// that reaches a barrier or exits with products of its warpgroup under way.
+    #[error("{place}: {problem}; wait for its group (and pass a barrier) first")]
     MissingWait {
         /// Where.
         place: Place,
         /// What happened, with the copy's issuer.
+        problem: String,
+    },
+    /// A product of a warpgroup reads shared bytes that the asynchronous proxy cannot see yet.
+    #[error(
+        "{place}: {problem} with no fence and barrier since; the writer executes barrier::fence_async_shared, then a barrier comes"
+    )]
+    MissingFence {
+        /// Where.
+        place: Place,
+        /// What is read, and who wrote it.
         problem: String,
     },
     /// Two threads touch the same shared bytes, one of them writing, with no barrier between.

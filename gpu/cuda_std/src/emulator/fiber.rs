@@ -10,6 +10,7 @@ use super::block::{Block, Status};
 use super::context;
 use super::fault::Fault;
 use super::launch::Grid;
+use super::proxy::Proxy;
 use super::stack::{Shifted, Stacks};
 
 /// A thread of the block.
@@ -97,6 +98,7 @@ impl Runner {
             c.shared_base.set(block.arena.base() as usize);
             c.shared_len.set(block.arena.len());
             c.shadow.set(block.arena.shadow_ptr());
+            c.stamps.set(block.proxy.as_mut().map_or(std::ptr::null_mut(), Proxy::stamps_ptr));
             for axis in 0..3 {
                 c.block_idx[axis].set(block.index[axis]);
                 c.block_dim[axis].set(block.grid().launch.block[axis]);
@@ -116,7 +118,9 @@ impl Runner {
                 return Turn::Polling;
             }
             let thread = usize::from(thread);
+            let stamp = block.proxy.as_ref().map_or(0, |proxy| proxy.stamp_of(thread));
             context::with(|c| {
+                c.stamp.set(stamp);
                 c.linear.set(thread as u32);
                 for axis in 0..3 {
                     c.thread_idx[axis].set(self.indices[thread][axis]);

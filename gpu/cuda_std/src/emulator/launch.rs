@@ -122,6 +122,8 @@ pub(crate) struct Grid {
     pub options: Options,
     pub ranges: Arc<Vec<Range>>,
     pub body: Body,
+    /// Products of warpgroups may occur: writes to shared memory are remembered for them.
+    pub products: bool,
     /// A bit for each range that was touched.
     touched: Vec<AtomicU64>,
     order: BlockOrder,
@@ -156,7 +158,8 @@ pub unsafe fn run<P: Copy>(kernel: &Kernel<P>, launch: &Launch, params: P, optio
         }
     }
     let data = (kernel.entry(), params);
-    run_grid(symbol, launch, options, Body { data: (&raw const data).cast(), call: call::<P> })
+    let body = Body { data: (&raw const data).cast(), call: call::<P> };
+    run_grid(symbol, launch, options, body, kernel.sm() >= 90)
 }
 
 /// Runs `body` as every thread of a launch, to its end; `name` stands for the kernel in faults.
@@ -175,7 +178,7 @@ pub unsafe fn launch(name: &str, launch: &Launch, options: &Options, body: impl 
     fn caller<F: Fn()>(_: &F) -> unsafe fn(*const ()) {
         call::<F>
     }
-    run_grid(name, launch, options, Body { data: (&raw const body).cast(), call: caller(&body) })
+    run_grid(name, launch, options, Body { data: (&raw const body).cast(), call: caller(&body) }, true)
 }
 
 /// True where this CPU has AVX2 and FMA, so that kernels run in their wide form.
@@ -214,7 +217,7 @@ fn check_limits(kernel: &str, launch: &Launch, limits: &Limits) -> Result<(), Fa
 /// Emulated threads that may be alive at once: each has two memory mappings, and Linux allows 65,530.
 const ALIVE_MAX: u64 = 16_384;
 
-fn run_grid(kernel: &str, launch: &Launch, options: &Options, body: Body) -> Result<Stats, Fault> {
+fn run_grid(kernel: &str, launch: &Launch, options: &Options, body: Body, products: bool) -> Result<Stats, Fault> {
     assert!(!context::in_kernel(), "a kernel cannot launch a kernel on the emulator");
     catch_kernel_panics();
     let ranges = memory::snapshot();
@@ -226,6 +229,7 @@ fn run_grid(kernel: &str, launch: &Launch, options: &Options, body: Body) -> Res
         touched: (0..ranges.len().div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
         ranges,
         body,
+        products,
         order: BlockOrder::new(blocks, options.seed),
         next: AtomicU64::new(0),
         done: AtomicU64::new(0),

@@ -23,6 +23,7 @@ pub(crate) mod mma;
 pub(crate) mod shared;
 pub(crate) mod thread;
 pub(crate) mod warp;
+pub(crate) mod wgmma;
 
 mod accessors;
 mod arena;
@@ -31,6 +32,7 @@ mod context;
 mod fault;
 mod fiber;
 mod launch;
+mod proxy;
 mod race;
 mod schedule;
 mod stack;

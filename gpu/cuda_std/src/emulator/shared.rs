@@ -7,6 +7,7 @@ use super::arena::{PENDING, STATIC_LIMIT, TRACKED, UNALLOCATED};
 use super::block::{Block, Source, raise};
 use super::context;
 use super::fault::{Access, Fault, Index, Space};
+use super::proxy;
 use crate::global::{Word, Word32};
 
 /// A static shared array: one for each place where [`shared_array!`](crate::shared_array) stands.
@@ -56,7 +57,8 @@ pub(crate) fn dynamic_shared() -> *mut u8 {
     context::with(|c| c.shared_base.get()) as *mut u8
 }
 
-/// Checks an access of `BYTES` bytes; ends the block with a fault where it is not allowed.
+/// Checks an access of `BYTES` bytes; ends the block with a fault where it is not allowed. A write is remembered for the
+/// asynchronous proxy.
 #[inline(always)]
 pub(crate) fn check<const BYTES: usize>(address: usize, access: Access, source: Source) {
     let fine = context::with(|c| {
@@ -75,6 +77,9 @@ pub(crate) fn check<const BYTES: usize>(address: usize, access: Access, source: 
     });
     if !fine {
         check_slow(address, BYTES, access, source);
+    }
+    if matches!(access, Access::Write) {
+        proxy::remember::<BYTES>(address);
     }
 }
 

@@ -1,4 +1,6 @@
-//! `bar.sync`, `bar.arrive`, `membar`.
+//! `bar.sync`, `bar.arrive`, `membar`, `fence.proxy`.
+
+use super::require_sm90a;
 
 unsafe extern "C" {
     #[link_name = "llvm.nvvm.barrier.cta.sync.aligned.all"]
@@ -41,4 +43,11 @@ pub(crate) fn fence_block() {
 pub(crate) fn fence_device() {
     // SAFETY: a fence has no precondition.
     unsafe { membar_gl() }
+}
+
+#[inline(always)]
+pub(crate) fn fence_async_shared() {
+    require_sm90a::<()>();
+    // SAFETY: a fence has no precondition; it may not be `nomem`, as stores must stay before it.
+    unsafe { core::arch::asm!("fence.proxy.async.shared::cta;", options(nostack, preserves_flags)) }
 }

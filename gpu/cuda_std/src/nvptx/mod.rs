@@ -17,6 +17,7 @@ pub(crate) mod mma;
 pub(crate) mod shared;
 pub(crate) mod thread;
 pub(crate) mod warp;
+pub(crate) mod wgmma;
 
 mod vector;
 
@@ -33,6 +34,14 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
 fn require_sm80<T>() {
     const {
         assert!(cfg!(cuda_sm = "80"), "a kernel uses a primitive that needs sm_80: mark it #[kernel(sm = 80)]");
+    }
+}
+
+/// As [`require_sm80`], for Hopper's own instructions.
+#[inline(always)]
+fn require_sm90a<T>() {
+    const {
+        assert!(cfg!(cuda_sm = "90a"), "a kernel uses a primitive that needs sm_90a: mark it #[kernel(sm = 90)]");
     }
 }
 
