@@ -104,6 +104,28 @@ fn shared_addresses_need_no_conversion() {
     }
 }
 
+/// As many products as in the source: none was copied or merged. (The chain has 8 steps of 2, twice.)
+#[test]
+fn warpgroup_products_are_as_many_as_in_the_source() {
+    for (symbol, products, waits) in [
+        ("probe_wgmma_n32", 2, 1),
+        ("probe_wgmma_n64", 4, 1),
+        ("probe_wgmma_n128", 4, 1),
+        ("probe_wgmma_trans_n64", 2, 1),
+        ("probe_wgmma_trans_n128", 2, 1),
+        ("probe_wgmma_chain", 32, 2),
+    ] {
+        everywhere(symbol, |sm, entry| {
+            let count = |opcode| entry.count(opcode);
+            assert_eq!(count("wgmma.mma_async.sync.aligned"), products, "{symbol}, sm_{sm}");
+            assert_eq!(count("wgmma.fence.sync.aligned"), waits, "{symbol}, sm_{sm}");
+            assert_eq!(count("wgmma.commit_group.sync.aligned"), waits, "{symbol}, sm_{sm}");
+            assert_eq!(count("wgmma.wait_group.sync.aligned"), waits, "{symbol}, sm_{sm}");
+            assert_eq!(count("fence.proxy.async"), 1, "{symbol}, sm_{sm}");
+        });
+    }
+}
+
 #[test]
 fn ordered_atomics_carry_their_order() {
     for symbol in ["probe_atomic_global", "probe_atomic_shared"] {

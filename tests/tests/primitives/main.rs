@@ -19,3 +19,4 @@ mod mma;
 mod panics;
 mod rig;
 mod warps;
+mod wgmma;
