@@ -30,6 +30,8 @@ pub struct Resources {
     pub shared_bytes: u32,
     /// Named barriers used, `sync_threads` included.
     pub barriers: u32,
+    /// ptxas waits for each `wgmma` by itself, because other instructions touch the registers of one under way.
+    pub serialized: bool,
 }
 
 /// A module's report, as written to a `.json` file beside its PTX.
@@ -138,9 +140,18 @@ fn parse(text: &str, arch: &str) -> Result<Vec<Resources>, BuildError> {
                 stack_bytes: 0,
                 shared_bytes: 0,
                 barriers: 0,
+                serialized: false,
             });
         } else if let Some(current) = all.last_mut() {
             read_numbers(line, current);
+        }
+    }
+    // This complaint comes before the reports: `(C7514) .. wgmma.mma_async instructions are serialized due to .. in the
+    // function 'name'`.
+    for line in text.lines().filter(|line| line.contains("wgmma") && line.contains("serialized")) {
+        let named = |kernel: &&mut Resources| line.contains(&format!("'{}'", kernel.kernel));
+        if let Some(kernel) = all.iter_mut().find(named) {
+            kernel.serialized = true;
         }
     }
     match all.iter().find(|kernel| kernel.registers == 0) {
@@ -189,6 +200,13 @@ ptxas info    : Used 10 registers, used 0 barriers
         let rev = |r: &Resources| (r.registers, r.spill_bytes, r.stack_bytes, r.shared_bytes, r.barriers);
         assert_eq!(all.iter().map(rev).collect::<Vec<_>>(), [(12, 12, 16, 1024, 1), (10, 0, 0, 0, 0)]);
         assert_eq!(all[1].kernel, "boom");
+    }
+
+    #[test]
+    fn products_that_wait_for_each_other_are_noticed() {
+        let complaint = "ptxas info    : (C7514) Potential Performance Loss: wgmma.mma_async instructions are serialized due to non wgmma instructions reading accumulator registers of  a wgmma between start and end of the pipeline stage in the function 'boom'\n";
+        let all = parse(&format!("{complaint}{TEXT}"), "sm_90a").expect("a whole report");
+        assert_eq!(all.iter().map(|r| r.serialized).collect::<Vec<_>>(), [false, true]);
     }
 
     #[test]

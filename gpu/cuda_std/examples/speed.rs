@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use cuda_std::emulator::{self, Launch, Options, memory};
 use cuda_std::launch::{Bounds, Kernel};
-use cuda_std::{float, global, kernel, mma, shared, shared_array, thread, warp};
+use cuda_std::{barrier, float, global, kernel, mma, shared, shared_array, thread, warp, wgmma};
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -52,6 +52,36 @@ unsafe fn products(p: Params) {
         c = mma::mma_m16n8k16_f16([0x3c00_3c00; 4], [0x3c00_3c00; 2], c);
     }
     if c[0] < 0.0 {
+        thread::sync_threads();
+    }
+}
+
+/// Bytes of B, 64 x 64.
+const TILE: u32 = 8192;
+
+/// # Safety
+/// Test kernel.
+#[kernel(sm = 90)]
+#[launch_bounds(BOUNDS)]
+unsafe fn group_products(p: Params) {
+    let tile = shared::dynamic_shared::<f32>();
+    let mut acc = [0.0; 32];
+    // SAFETY: the dynamic area is `TILE` bytes; each thread writes its own 16 bytes of each 2048.
+    unsafe {
+        for i in 0..TILE as usize / 2048 {
+            shared::store4(tile.add(512 * i + 4 * thread::thread_idx_x() as usize), [0.0; 4]);
+        }
+        barrier::fence_async_shared();
+        thread::sync_threads();
+        let b = wgmma::Descriptor::k_major::<128>(tile, 1024);
+        for _ in 0..p.rounds {
+            wgmma::fence();
+            wgmma::mma_m64n64k16_f16::<false>(&mut acc, [0x3c00_3c00; 4], b, true);
+            wgmma::commit();
+            wgmma::wait::<0>();
+        }
+    }
+    if acc[0] < 0.0 {
         thread::sync_threads();
     }
 }
@@ -118,8 +148,16 @@ struct Case {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    const CASES: [Case; 4] = [
+    const CASES: [Case; 5] = [
         Case { name: "products", kernel: &PRODUCTS, blocks: 1, rounds: 50_000, units: 1, unit: "mma m16n8k16" },
+        Case {
+            name: "group products",
+            kernel: &GROUP_PRODUCTS,
+            blocks: 1,
+            rounds: 20_000,
+            units: 1,
+            unit: "wgmma m64n64k16",
+        },
         Case { name: "barriers", kernel: &BARRIERS, blocks: 1, rounds: 100_000, units: 1, unit: "barrier" },
         Case { name: "shuffles", kernel: &SHUFFLES, blocks: 1, rounds: 100_000, units: 1, unit: "shuffle" },
         Case {
@@ -137,9 +175,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let rounds = if races { rounds / 10 } else { *rounds };
             let options = Options { seed, races, ..Options::default() };
             let params = Params { out: out.as_mut_ptr(), rounds };
+            let launch = Launch { dynamic_shared: TILE, ..Launch::new(*blocks, 128) };
             let (start, cpu) = (Instant::now(), cpu_seconds());
             // SAFETY: the allocation holds 192 blocks' results.
-            let stats = unsafe { emulator::run(kernel, &Launch::new(*blocks, 128), params, &options) }?;
+            let stats = unsafe { emulator::run(kernel, &launch, params, &options) }?;
             let wall = start.elapsed().as_secs_f64();
             let cpu = cpu.zip(cpu_seconds()).map_or(wall, |(before, after)| after - before);
             let each = cpu * 1e9 / (f64::from(*units) * f64::from(rounds) * f64::from(blocks * 128));

@@ -10,21 +10,32 @@
 //! | C, f32 | `acc[4 j ..]`, as C of m16n8k16 | rows 16 w .., columns 8 j .. 8 j + 7 |
 //!
 //! Products run on their own: the order is [`fence`], products, [`commit`], [`wait`]. A [`fence`] is needed before the first
-//! product and wherever registers that a product takes (A or C) were touched since the last one. Between a product and its
+//! product and wherever registers that a product takes (A or C) were touched since the last one (the emulator wants one after
+//! each wait). Between a product and its
 //! wait nothing may touch its registers or write its B; there is no barrier in between either. B is read through the
 //! asynchronous proxy: after ordinary writes (and landed `cp.async`) each writer executes
 //! [`barrier::fence_async_shared`](crate::barrier::fence_async_shared), then a barrier comes, then the product.
 //!
-//! ```ignore
-//! wgmma::fence();
-//! for k in 0..8 {
-//!     // SAFETY: the tile was written before the fence and the barrier above.
-//!     unsafe { wgmma::mma_m64n64k16_f16::<false>(&mut acc, a[k], b.advance(32 * k), k > 0) };
-//! }
-//! wgmma::commit();
-//! wgmma::wait::<0>();
-//! wgmma::hold(&mut acc);
 //! ```
+//! use cuda_std::wgmma::{self, Descriptor};
+//!
+//! /// A B of a K-major tile of 64 rows of B, visible to products.
+//! unsafe fn product(a: &[[u32; 4]; 4], b: Descriptor) -> [f32; 32] {
+//!     let mut acc = [0.0; 32];
+//!     wgmma::fence();
+//!     for k in 0..4 {
+//!         // SAFETY: same contract.
+//!         unsafe { wgmma::mma_m64n64k16_f16::<false>(&mut acc, a[k], b.advance(32 * k), k > 0) };
+//!     }
+//!     wgmma::commit();
+//!     wgmma::wait::<0>();
+//!     wgmma::hold(&mut acc);
+//!     acc
+//! }
+//! ```
+//!
+//! ptxas 13 makes one chain of such products (no moves, one wait). Where a register of a
+//! product under way is touched it waits for each product by itself, and says so (C7514); `cuda_builder` reports that.
 //!
 //! The sums on the GPU are rounded in an order that is not published; the emulator starts from C (or 0) and adds the
 //! products with k ascending, each rounded to f32, each sum rounded to f32. The two are close, not equal.

@@ -59,7 +59,7 @@ impl Tile {
             }
             Tile::KMajor { group, .. } => {
                 let (atom, row, unit) = (n / 8 * group, n % 8, 2 * k / 16);
-                atom + row * 64 + (unit ^ row / 2) * 16 + 2 * k % 16
+                atom + row * 64 + (unit ^ (row / 2)) * 16 + 2 * k % 16
             }
             Tile::MnMajor { block, group } => {
                 let (atom, row, unit) = (k / 8 * group + n / 64 * block, k % 8, n % 64 / 8);

@@ -236,6 +236,7 @@ fn over_budget(used: &Resources, budget: Option<&Budget>) -> Option<String> {
         ("bytes of shared memory", used.shared_bytes, shared_bytes),
         ("bytes spilled", used.spill_bytes, 0),
         ("bytes of stack", used.stack_bytes, 0),
+        ("series of wgmma that wait for each other", used.serialized.into(), 0),
     ];
     let over: Vec<_> = limits
         .iter()
@@ -341,6 +342,7 @@ mod tests {
             stack_bytes: spill_bytes,
             shared_bytes,
             barriers: 0,
+            serialized: false,
         };
         let budget = Budget { registers: 40, shared_bytes: 16, reason: "" };
         assert_eq!(over_budget(&used(40, 0, 16), Some(&budget)), None);

@@ -17,6 +17,7 @@ fn over(budget: Budget, r: &Resources) -> Vec<String> {
         ("bytes of static shared memory", r.shared_bytes, budget.shared_bytes),
         ("bytes spilt", r.spill_bytes, 0),
         ("bytes of stack", r.stack_bytes, 0),
+        ("series of wgmma that wait for each other", r.serialized.into(), 0),
     ];
     let beyond = limits.iter().filter(|(_, got, limit)| got > limit);
     beyond.map(|(what, got, limit)| format!("{} on {}: {got} {what}, at most {limit}", r.kernel, r.arch)).collect()
@@ -58,6 +59,7 @@ fn each_limit_can_be_exceeded() {
         stack_bytes: 0,
         shared_bytes: 16,
         barriers: 1,
+        serialized: false,
     };
     assert_eq!(over(budget, &within), [""; 0]);
     for beyond in [
@@ -65,6 +67,7 @@ fn each_limit_can_be_exceeded() {
         Resources { spill_bytes: 4, ..within.clone() },
         Resources { stack_bytes: 8, ..within.clone() },
         Resources { shared_bytes: 17, ..within.clone() },
+        Resources { serialized: true, ..within.clone() },
     ] {
         assert_eq!(over(budget, &beyond).len(), 1, "{beyond:?}");
     }

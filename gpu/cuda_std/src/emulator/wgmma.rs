@@ -121,6 +121,15 @@ struct Call {
     accumulate: bool,
 }
 
+impl Call {
+    /// Whether it is the same instruction. (Comparing two places compares their files' names.)
+    #[inline]
+    fn alike(&self, other: &Self) -> bool {
+        let same_source = std::ptr::eq(self.source, other.source) || self.source == other.source;
+        std::ptr::eq(self.primitive, other.primitive) && same_source
+    }
+}
+
 /// What a thread brings: its sums, `columns / 2` of them, and its registers of A.
 #[derive(Clone, Copy)]
 struct Operands {
@@ -169,7 +178,7 @@ impl Block {
         self.threads[linear as usize].started.open += 1;
         let group = &mut self.warpgroups[g];
         if let Some(first) = group.call
-            && !(std::ptr::eq(first.primitive, call.primitive) && first.source == call.source)
+            && !first.alike(&call)
         {
             self.threads[linear as usize].status = Status::Waiting(call.primitive, call.source);
             return Err(self.apart(g, call.primitive));
@@ -212,7 +221,7 @@ impl Block {
             ));
         }
         let same = |first: &Call| (first.b, first.accumulate) == (call.b, call.accumulate);
-        let differs = group.call.filter(|first| first.source == call.source && !same(first));
+        let differs = group.call.filter(|first| first.alike(call) && !same(first));
         differs.map(|_| "another thread of the warpgroup gave another descriptor, or another `accumulate`".to_owned())
     }
 

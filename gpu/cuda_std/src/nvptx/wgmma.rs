@@ -104,7 +104,8 @@ products! {
 #[inline(always)]
 pub(crate) fn hold<const N: usize>(acc: &mut [f32; N]) {
     for i in 0..N {
-        // SAFETY: no instruction. Assembly stays in its order, so what reads the register next comes after it.
+        // SAFETY: no instruction, only a comment (an operand must be named). Assembly stays in its order, so what reads
+        // the register next comes after it.
         unsafe { asm!("/* {0} */", inout(reg32) acc[i], options(nomem, nostack, preserves_flags)) }
     }
 }
