@@ -10,11 +10,10 @@
 //! | C, f32 | `acc[4 j ..]`, as C of m16n8k16 | rows 16 w .., columns 8 j .. 8 j + 7 |
 //!
 //! Products run on their own: the order is [`fence`], products, [`commit`], [`wait`]. A [`fence`] is needed before the first
-//! product and wherever registers that a product takes (A or C) were touched since the last one (the emulator wants one after
-//! each wait). Between a product and its
-//! wait nothing may touch its registers or write its B; there is no barrier in between either. B is read through the
-//! asynchronous proxy: after ordinary writes (and landed `cp.async`) each writer executes
-//! [`barrier::fence_async_shared`](crate::barrier::fence_async_shared), then a barrier comes, then the product.
+//! product and wherever registers that a product takes (A or C) were touched since the last one (the emulator wants one
+//! after each wait). Between a product and its wait nothing may touch its registers or write its B; there is no barrier in
+//! between either. B is read through the asynchronous proxy: after ordinary writes (and landed `cp.async`) each writer
+//! executes [`barrier::fence_async_shared`](crate::barrier::fence_async_shared), then a barrier comes, then the product.
 //!
 //! ```
 //! use cuda_std::wgmma::{self, Descriptor};
@@ -34,8 +33,8 @@
 //! }
 //! ```
 //!
-//! ptxas 13 makes one chain of such products (no moves, one wait). Where a register of a
-//! product under way is touched it waits for each product by itself, and says so (C7514); `cuda_builder` reports that.
+//! ptxas 13 makes one chain of such products (no moves, one wait). Where a register of a product under way is touched it
+//! waits for each product by itself, and says so (C7514); `cuda_builder` reports that.
 //!
 //! The sums on the GPU are rounded in an order that is not published; the emulator starts from C (or 0) and adds the
 //! products with k ascending, each rounded to f32, each sum rounded to f32. The two are close, not equal.
@@ -47,7 +46,8 @@ use crate::imp;
 /// Tiles are made of swizzle atoms: 8 rows of `SWIZZLE` bytes, aligned to their size of `8 SWIZZLE` bytes. Within an atom
 /// the index of a 16-byte unit in its row is xored with the row's number: address bits 4 to 6 with bits 7 to 9 for 128
 /// bytes, bits 4 and 5 with bits 7 and 8 for 64. The atoms' addresses count from the start of shared memory, so tiles
-/// belong into the dynamic area of a kernel without static arrays, which starts at a multiple of 1024.
+/// belong into the dynamic area of a kernel without static arrays, which starts at a multiple of 1024 (static arrays come
+/// before it on a GPU, at multiples of 16).
 #[derive(Clone, Copy)]
 pub struct Descriptor(imp::wgmma::Descriptor);
 

@@ -432,8 +432,12 @@ fn descriptors_are_checked() {
         multiply(&mut [0.0; 32], Descriptor::k_major::<128>(tile(8192), 2048));
     });
     assert!(matches!(end, Fault::OutOfRange { bytes: 16, .. }), "{end}");
-    let elsewhere = fault_of(128, || {
+    let beside = fault(|| {
         let _ = shared_array![u16; 8];
+        let _ = Descriptor::k_major::<128>(tile(0), 1024);
+    });
+    assert!(beside.to_string().contains("static shared arrays"), "{beside}");
+    let elsewhere = fault_of(128, || {
         let _ = Descriptor::k_major::<128>(&0u16, 1024);
     });
     assert!(elsewhere.to_string().contains("is not in the block's shared memory"), "{elsewhere}");

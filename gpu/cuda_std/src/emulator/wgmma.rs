@@ -74,6 +74,9 @@ impl Descriptor {
             Some(offset) if !offset.is_multiple_of(atom) => {
                 format!("the tile starts at shared offset {offset}, which is no multiple of {atom}")
             }
+            Some(_) if block.arena.static_bytes() > 0 => {
+                "the kernel has static shared arrays, behind which tiles are at no multiple of 1024".to_owned()
+            }
             Some(_) => {
                 let wrong = |stride: &&usize| !stride.is_multiple_of(atom) || **stride >= 1 << 18;
                 match [self.block_stride, self.group_stride].iter().find(wrong) {
