@@ -36,6 +36,7 @@ mod proxy;
 mod race;
 mod schedule;
 mod stack;
+mod tile;
 
 pub use fault::{Access, Fault, Place, Space, Stuck};
 pub use launch::{Launch, Limits, Options, Stats, launch, run, wide_cpu};

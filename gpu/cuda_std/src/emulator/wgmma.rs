@@ -12,6 +12,7 @@ use super::block::{Block, Primitive, Source, Status, raise, suspend};
 use super::context;
 use super::fault::{Access, Fault, Index};
 use super::launch::wide_cpu;
+pub(crate) use super::tile::Descriptor;
 
 /// Threads of a warpgroup.
 const THREADS: usize = 128;
@@ -21,88 +22,6 @@ const N_MAX: usize = 128;
 const K: usize = 16;
 /// Columns that are computed together: two rows of them fit the registers of a CPU.
 const BLOCK: usize = 32;
-
-/// A tile of B, as the face describes it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Descriptor {
-    /// Host address.
-    start: usize,
-    /// Bytes of an atom's row.
-    swizzle: usize,
-    /// Bytes from 64 columns to the next 64 of MN-major tiles.
-    block_stride: usize,
-    /// Bytes from 8 rows to the next 8.
-    group_stride: usize,
-    mn_major: bool,
-}
-
-static DESCRIPTOR: Primitive = Primitive { name: "wgmma descriptor", aligned: false };
-
-impl Descriptor {
-    #[inline(always)]
-    #[track_caller]
-    pub(crate) fn k_major<const SWIZZLE: usize>(tile: *const u8, group_stride: usize) -> Self {
-        const { assert!(SWIZZLE == 128 || SWIZZLE == 64, "swizzles of 128 and 64 bytes exist here") };
-        let start = tile as usize;
-        Self { start, swizzle: SWIZZLE, block_stride: 0, group_stride, mn_major: false }.checked(Location::caller())
-    }
-
-    #[inline(always)]
-    #[track_caller]
-    pub(crate) fn mn_major_128(tile: *const u8, block_stride: usize, group_stride: usize) -> Self {
-        let start = tile as usize;
-        Self { start, swizzle: 128, block_stride, group_stride, mn_major: true }.checked(Location::caller())
-    }
-
-    #[inline(always)]
-    #[track_caller]
-    pub(crate) fn advance(self, bytes: usize) -> Self {
-        if !bytes.is_multiple_of(16) {
-            refuse(format!("advanced by {bytes} bytes, which is no multiple of 16"), Location::caller());
-        }
-        Self { start: self.start + bytes, ..self }
-    }
-
-    /// The descriptor, if its fields can hold it.
-    #[inline(never)]
-    fn checked(self, source: Source) -> Self {
-        // SAFETY: the running block, read only.
-        let block = unsafe { &*context::block() };
-        let atom = 8 * self.swizzle;
-        let problem = match block.shared_offset(self.start) {
-            None => "the tile is not in the block's shared memory".to_owned(),
-            Some(offset) if !offset.is_multiple_of(atom) => {
-                format!("the tile starts at shared offset {offset}, which is no multiple of {atom}")
-            }
-            Some(_) if block.arena.static_bytes() > 0 => {
-                "the kernel has static shared arrays, behind which tiles are at no multiple of 1024".to_owned()
-            }
-            Some(_) => {
-                let wrong = |stride: &&usize| !stride.is_multiple_of(atom) || **stride >= 1 << 18;
-                match [self.block_stride, self.group_stride].iter().find(wrong) {
-                    Some(stride) => format!("a stride of {stride} bytes, which is no multiple of {atom} below 2^18"),
-                    None => return self,
-                }
-            }
-        };
-        refuse(problem, source)
-    }
-
-    /// Host address of unit `unit` (16 bytes) of row `row` before the swizzle.
-    fn plain(self, row: usize, unit: usize) -> usize {
-        let within = row / 8 * self.group_stride + row % 8 * self.swizzle;
-        self.start + unit / 8 * self.block_stride + within + unit % 8 * 16
-    }
-}
-
-/// Ends the block: a descriptor that there cannot be.
-#[cold]
-#[inline(never)]
-fn refuse(problem: String, source: Source) -> ! {
-    // SAFETY: the running block, read only.
-    let place = unsafe { (*context::block()).place(source) };
-    raise(Fault::BadOperand { place, primitive: DESCRIPTOR.name, problem })
-}
 
 /// Products that a thread started: in its open group, and committed groups that it has not waited for.
 #[derive(Clone, Copy, Default)]
@@ -273,8 +192,7 @@ impl Block {
         unit: usize,
         call: &Call,
     ) -> Result<[f16; 8], Fault> {
-        let plain = b.plain(row, unit).wrapping_sub(self.arena.base() as usize);
-        let offset = plain ^ ((plain >> 7 & (b.swizzle / 16 - 1)) << 4);
+        let offset = b.offset(self.arena.base() as usize, row, unit);
         let address = self.arena.base() as usize + offset;
         if offset >= self.arena.len() || self.arena.shadow(offset, 16) != 0 {
             self.check_shared(address, 16, Access::Read, call.source)?;
