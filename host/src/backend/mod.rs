@@ -31,6 +31,7 @@ mod keep;
 mod limits;
 mod module;
 mod occupancy;
+mod scratch;
 mod stream;
 mod transfer;
 mod view;

@@ -7,6 +7,7 @@ use super::error::{BackendError, LaunchError, LaunchShape};
 use super::event::{self, Event};
 use super::graph::Graph;
 use super::limits;
+use super::scratch::Scratch;
 use cuda_std::emulator::Launch;
 use cuda_std::launch::Kernel;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,6 +18,9 @@ pub struct Stream {
     body: Body,
     /// 0 outside a capture; within one, one more than the steps captured so far.
     capturing: AtomicUsize,
+    scratch: Scratch,
+    /// In use within a capture, empty outside.
+    captured_scratch: Scratch,
 }
 
 /// What carries the work.
@@ -31,7 +35,13 @@ impl Stream {
             device::Body::Cuda { context, .. } => Body::Cuda(cuda::Stream::new(context)?),
             device::Body::Emulator(_) => Body::Emulator(emulator::Stream::default()),
         };
-        Ok(Self { device: device.clone(), body, capturing: AtomicUsize::new(0) })
+        Ok(Self {
+            device: device.clone(),
+            body,
+            capturing: AtomicUsize::new(0),
+            scratch: Scratch::default(),
+            captured_scratch: Scratch::default(),
+        })
     }
 
     /// The device.
@@ -80,6 +90,30 @@ impl Stream {
         }
         self.count_step();
         Ok(())
+    }
+
+    /// Runs `work`, which enqueues launches on this stream, with the address of at least `len` f32 of scratch. The content
+    /// is whatever an earlier call left; the memory stays for the next call. Within a capture it is the graph's own.
+    ///
+    /// # Errors
+    /// [`BackendError::OutOfMemory`] where there is not as much; `work` has not run then.
+    pub fn with_scratch<R>(&self, len: usize, work: impl FnOnce(*mut f32) -> R) -> Result<R, BackendError> {
+        let scratch = if self.is_capturing() { &self.captured_scratch } else { &self.scratch };
+        scratch.with(&self.device, len, work)
+    }
+
+    /// Fills the scratch with NaN: a test that does so before a call finds reads of what the call did not write.
+    ///
+    /// # Errors
+    /// As [`Buffer::poison`](super::Buffer::poison).
+    pub fn poison_scratch(&self) -> Result<(), BackendError> {
+        self.scratch.poison()
+    }
+
+    /// f32 elements of scratch that the stream holds, captures aside.
+    #[must_use]
+    pub fn scratch_len(&self) -> usize {
+        self.scratch.len()
     }
 
     /// Waits for all work on the stream.
@@ -134,6 +168,7 @@ impl Stream {
         let ending = AbandonCapture(self);
         work(self)?;
         std::mem::forget(ending);
+        self.captured_scratch.release(); // before the capture is over: then it is kept for the graph
         let steps = self.capturing.swap(0, Ordering::Relaxed) - 1;
         let body = match &self.body {
             Body::Cuda(stream) => super::graph::Body::Cuda(stream.end_capture()?),
@@ -164,6 +199,7 @@ struct AbandonCapture<'a>(&'a Stream);
 impl Drop for AbandonCapture<'_> {
     fn drop(&mut self) {
         self.0.capturing.store(0, Ordering::Relaxed);
+        self.0.captured_scratch.release();
         match &self.0.body {
             Body::Cuda(stream) => {
                 if let Err(error) = stream.abandon_capture() {

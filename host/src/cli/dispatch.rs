@@ -89,7 +89,7 @@ pub fn run(global: &Global, args: &Explain) -> Result<(), CliError> {
 fn explain_all(global: &Global, args: &Explain, dispatch: &Dispatch, target: &impl Target) -> Result<(), CliError> {
     let counts = args.tokens.map_or_else(|| vec![2048, 1], |tokens| vec![tokens]);
     for &tokens in &counts {
-        let sizes = DeltaSizes { key_heads: args.key_heads, value_heads: args.value_heads, tokens };
+        let sizes = DeltaSizes::single(args.key_heads, args.value_heads, tokens);
         explain(global, &DELTA_REC, dispatch, target, &sizes, tokens)?;
         explain(global, &DELTA_COMMIT, dispatch, target, &sizes, tokens)?;
         let norm = OutNormSizes { tokens, value_heads: args.value_heads, gate: OutputGate::Sigmoid };

@@ -45,7 +45,7 @@ impl Commit {
 }
 
 fn name(sizes: &DeltaSizes, states: usize) -> String {
-    let DeltaSizes { key_heads, value_heads, tokens } = sizes;
+    let DeltaSizes { key_heads, value_heads, tokens, .. } = sizes;
     format!("commit {key_heads}x{value_heads}x{tokens}, {}", rotation(states))
 }
 
@@ -55,7 +55,7 @@ fn launch(
     accepted: &Buffer<u32>,
     state: &mut Buffer<f32>,
 ) -> Result<(), MeasureError> {
-    let DeltaSizes { key_heads, value_heads, tokens } = operands.sizes;
+    let DeltaSizes { key_heads, value_heads, tokens, .. } = operands.sizes;
     let args = CommitArgs {
         qkv: operands.qkv.view([tokens, operands.sizes.qkv_width()])?,
         gate: LogGate(operands.gate.view([tokens, value_heads])?),

@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn floors_of_the_48_head_model() {
-        let sizes = DeltaSizes { key_heads: 16, value_heads: 48, tokens: 1 };
+        let sizes = DeltaSizes::single(16, 48, 1);
         let token = 40_960 + 384 + 24_576;
         assert_eq!(Floor::delta_rec(&sizes, true), Floor { bytes: token + 3_145_728, flops: 7 * 128 * 128 * 48 });
         assert_eq!(Floor::delta_rec(&sizes, false).bytes, token + 2 * 3_145_728);

@@ -69,7 +69,7 @@ pub fn delta(device: &Device, tokens: &[usize]) -> Vec<Planned> {
     let emulated = device.caps().is_emulator;
     let (key_heads, value_heads) = if emulated { (1, 3) } else { (16, 48) };
     let rotating = if emulated { 2 } else { ROTATING };
-    let sizes = |tokens| DeltaSizes { key_heads, value_heads, tokens };
+    let sizes = |tokens| DeltaSizes::single(key_heads, value_heads, tokens);
     let chosen = |all: &[usize]| if tokens.is_empty() { all.to_vec() } else { tokens.to_vec() };
     let prompts: &[usize] = if emulated { &[33] } else { &[32, 64, 96, 128, 192, 256, 512, 1024, 2048, 8192, 32768] };
     let windows: &[usize] = if emulated { &[1, 8] } else { &[1, 2, 3, 4, 6, 8] };

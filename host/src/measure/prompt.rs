@@ -41,7 +41,7 @@ impl Operands {
         state: &mut Buffer<f32>,
         state_after: StateAfter,
     ) -> Result<(), MeasureError> {
-        let DeltaSizes { key_heads, value_heads, tokens } = self.sizes;
+        let DeltaSizes { key_heads, value_heads, tokens, .. } = self.sizes;
         let args = RecArgs {
             qkv: self.qkv.view([tokens, self.sizes.qkv_width()])?,
             gate: LogGate(self.gate.view([tokens, value_heads])?),
@@ -50,6 +50,7 @@ impl Operands {
             y: self.y.view_mut([tokens, self.sizes.y_width()])?,
             key_heads,
             state_after,
+            batch: None,
         };
         recurrence_by(variant, stream, args)?;
         Ok(())

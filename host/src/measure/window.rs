@@ -77,7 +77,7 @@ impl Prepared for Window {
     }
 
     fn case(&self) -> String {
-        let DeltaSizes { key_heads, value_heads, tokens } = self.sizes;
+        let DeltaSizes { key_heads, value_heads, tokens, .. } = self.sizes;
         let written = if self.state_after == StateAfter::Kept { "kept" } else { "written" };
         let where_ = rotation(self.states);
         format!("window {key_heads}x{value_heads}x{tokens}, {where_}, {written}")

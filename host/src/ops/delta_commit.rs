@@ -5,8 +5,8 @@ use varve_gpu::delta::{CommitParams, window_commit};
 use varve_gpu::geometry::WINDOW_TOKENS;
 
 use super::checks::axis;
-use super::delta_sizes::{DeltaSizes, LogGate, check_tokens};
-use super::dispatch::{Dispatch, Needs, OpError, Pick, Spread, Table, Variant};
+use super::delta_sizes::{DeltaSizes, LogGate, Operands, check_tokens};
+use super::dispatch::{Dispatch, Needs, OpError, Pick, Preferred, Spread, Table, Variant};
 use super::exactness::Exactness;
 use crate::backend::{Launch, Stream, View, ViewMut};
 
@@ -22,7 +22,9 @@ pub static DELTA_COMMIT: Table<DeltaSizes, CommitParams> = Table {
             Ok(&window_commit::DELTA_COMMIT_WINDOW)
         },
         launch: |ask| Launch::new(axis(ask.value_heads * BLOCKS), 32),
+        staged: None,
         needs: Needs { cc: 80, spread: Spread::Any },
+        preferred: Preferred::Always,
         exactness: Exactness::Base,
     }],
 };
@@ -49,7 +51,9 @@ pub struct CommitArgs<'a> {
 /// As [`super::delta_rec::recurrence`].
 pub fn commit(dispatch: &Dispatch, stream: &Stream, mut args: CommitArgs<'_>) -> Result<&'static str, OpError> {
     let op = DELTA_COMMIT.op;
-    let (sizes, window) = check_tokens(op, &args.qkv, &args.gate, &args.beta, &mut args.state, args.key_heads)?;
+    let CommitArgs { qkv, gate, beta, state, key_heads, .. } = &mut args;
+    let operands = Operands { qkv, gate, beta, state, key_heads: *key_heads, batch: None };
+    let (sizes, window) = check_tokens(op, operands)?;
     args.accepted.expect(op, "accepted", [1])?;
     if sizes.tokens == 0 {
         return Ok(DELTA_COMMIT.base().name);

@@ -4,7 +4,7 @@ use varve_gpu::delta::{OutNormParams, out_norm_block, out_norm_warp};
 use varve_gpu::geometry::HEAD_DIM;
 
 use super::checks::{aligned, axis, count, row_stride};
-use super::dispatch::{Dispatch, Needs, OpError, Pick, Table, Variant};
+use super::dispatch::{Dispatch, Needs, OpError, Pick, Preferred, Table, Variant};
 use super::exactness::Exactness;
 use crate::backend::{Launch, Stream, View, ViewMut};
 
@@ -46,7 +46,9 @@ pub static DELTA_OUT_NORM: Table<OutNormSizes, OutNormParams> = Table {
                 let block = [out_norm_warp::BOUNDS.threads, 1, 1];
                 Launch { grid: [pairs, groups, 1], block, dynamic_shared: 0 }
             },
+            staged: None,
             needs: Needs::ANY,
+            preferred: Preferred::Always,
             exactness: Exactness::Bitwise,
         },
         Variant {
@@ -61,7 +63,9 @@ pub static DELTA_OUT_NORM: Table<OutNormSizes, OutNormParams> = Table {
                 let grid = [axis(ask.tokens), axis(ask.value_heads), 1];
                 Launch { grid, block: [out_norm_block::BOUNDS.threads, 1, 1], dynamic_shared: 0 }
             },
+            staged: None,
             needs: Needs::ANY,
+            preferred: Preferred::Always,
             exactness: Exactness::Base,
         },
     ],

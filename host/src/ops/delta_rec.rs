@@ -5,8 +5,8 @@ use varve_gpu::delta::{RecParams, rec_cols, rec_keyhead, rec_lanes, window_step}
 use varve_gpu::geometry::{ROW_GROUPS, WINDOW_TOKENS};
 
 use super::checks::{aligned, axis, row_stride};
-use super::delta_sizes::{DeltaSizes, LogGate, check_tokens};
-use super::dispatch::{Dispatch, Needs, OpError, Pick, Spread, Table, Variant};
+use super::delta_sizes::{Batch, DeltaSizes, LogGate, Operands, check_tokens};
+use super::dispatch::{Dispatch, Needs, OpError, Pick, Preferred, Spread, Table, Variant};
 use super::exactness::Exactness;
 use crate::backend::{Launch, Stream, View, ViewMut};
 
@@ -17,13 +17,15 @@ pub static DELTA_REC: Table<DeltaSizes, RecParams> = Table {
         Variant {
             name: "window",
             kernel: |ask| {
-                if ask.tokens > WINDOW_TOKENS {
-                    return Err(format!("{} tokens, a window holds {WINDOW_TOKENS}", ask.tokens));
+                if ask.longest > WINDOW_TOKENS {
+                    return Err(format!("{} tokens, a window holds {WINDOW_TOKENS}", ask.longest));
                 }
                 Ok(&window_step::DELTA_REC_WINDOW)
             },
-            launch: |ask| Launch::new(axis(ask.value_heads * BLOCKS), 32),
+            launch: |ask| blocks(ask, ask.value_heads * BLOCKS, [32, 1, 1]),
+            staged: None,
             needs: Needs { cc: 80, spread: Spread::Any },
+            preferred: Preferred::Always,
             exactness: Exactness::Bitwise,
         },
         Variant {
@@ -36,8 +38,10 @@ pub static DELTA_REC: Table<DeltaSizes, RecParams> = Table {
                     Some(&rec_lanes::DELTA_REC_LANES_VPK4),
                 ])
             },
-            launch: |ask| Launch::new(axis(ask.key_heads * BLOCKS), axis(32 * ask.vpk())),
+            launch: |ask| blocks(ask, ask.key_heads * BLOCKS, [axis(32 * ask.vpk()), 1, 1]),
+            staged: None,
             needs: Needs { cc: 80, spread: Spread::BlockAnSm },
+            preferred: Preferred::Always,
             exactness: Exactness::Bitwise,
         },
         Variant {
@@ -50,23 +54,27 @@ pub static DELTA_REC: Table<DeltaSizes, RecParams> = Table {
                     Some(&rec_keyhead::DELTA_REC_KEYHEAD_VPK4),
                 ])
             },
-            launch: |ask| block_2d(ask.key_heads * ROW_GROUPS),
+            launch: |ask| blocks(ask, ask.key_heads * ROW_GROUPS, [rec_cols::COLUMNS, 4, 1]),
+            staged: None,
             needs: Needs { cc: 80, spread: Spread::OneWave },
+            preferred: Preferred::Always,
             exactness: Exactness::Bitwise,
         },
         Variant {
             name: "cols",
             kernel: |_| Ok(&rec_cols::DELTA_REC_COLS),
-            launch: |ask| block_2d(ask.value_heads * ROW_GROUPS),
+            launch: |ask| blocks(ask, ask.value_heads * ROW_GROUPS, [rec_cols::COLUMNS, 4, 1]),
+            staged: None,
             needs: Needs::ANY,
+            preferred: Preferred::Always,
             exactness: Exactness::Base,
         },
     ],
 };
 
-/// `blocks` blocks of 32 columns by 4 row groups.
-fn block_2d(blocks: usize) -> Launch {
-    Launch { grid: [axis(blocks), 1, 1], block: [rec_cols::COLUMNS, 4, 1], dynamic_shared: 0 }
+/// `blocks` blocks for each sequence.
+fn blocks(ask: &DeltaSizes, blocks: usize, block: [u32; 3]) -> Launch {
+    Launch { grid: [axis(blocks), axis(ask.sequences), 1], block, dynamic_shared: 0 }
 }
 
 /// What becomes of the state in memory.
@@ -87,7 +95,7 @@ pub struct RecArgs<'a> {
     pub gate: LogGate<'a>,
     /// f32 `[tokens, value_heads]`, in 0..=1.
     pub beta: View<'a, f32, 2>,
-    /// f32 `[128, value_heads, 128]`, contiguous: row r of all heads together.
+    /// f32 `[sequences * 128, value_heads, 128]`, contiguous: of each sequence, row r of all heads together.
     pub state: ViewMut<'a, f32, 3>,
     /// f32 `[tokens, value_heads * 128]`: output, already times 1/sqrt(128).
     pub y: ViewMut<'a, f32, 2>,
@@ -95,11 +103,14 @@ pub struct RecArgs<'a> {
     pub key_heads: usize,
     /// Whether the state is written.
     pub state_after: StateAfter,
+    /// The sequences that the tokens belong to; none: they are one.
+    pub batch: Option<Batch<'a>>,
 }
 
 /// The gated delta rule, token after token (Gated Delta Networks, arXiv 2412.06464), by the preferred variant.
 ///
-/// Returns the variant's name. Any split of a call gives the same bits, and so do all variants.
+/// Returns the variant's name. Any split of a call gives the same bits and so do all variants, but for those whose promise
+/// is a rounding bound: see docs/src/exactness.md#chunked. Each sequence of a batch gets the bits of a call of its own.
 ///
 /// # Errors
 /// [`OpError::Layout`] or [`OpError::Value`] name the operand; nothing was enqueued then. [`OpError::Launch`] otherwise.
@@ -131,10 +142,13 @@ fn enqueue(pick: Pick<'_>, stream: &Stream, sizes: &DeltaSizes, params: RecParam
 
 fn check(args: &mut RecArgs<'_>) -> Result<(DeltaSizes, RecParams), OpError> {
     let op = DELTA_REC.op;
-    let (sizes, params) = check_tokens(op, &args.qkv, &args.gate, &args.beta, &mut args.state, args.key_heads)?;
+    let RecArgs { qkv, gate, beta, state, key_heads, batch, .. } = args;
+    let operands = Operands { qkv, gate, beta, state, key_heads: *key_heads, batch: *batch };
+    let (mut sizes, params) = check_tokens(op, operands)?;
+    sizes.state_kept = args.state_after == StateAfter::Kept;
     args.y.expect(op, "y", [sizes.tokens, sizes.y_width()])?;
     aligned(op, "y", args.y.is_aligned(16))?;
     let y_stride = row_stride(op, "y strides", args.y.strides, 4)?;
-    let keep_state = u32::from(args.state_after == StateAfter::Kept);
+    let keep_state = u32::from(sizes.state_kept);
     Ok((sizes, RecParams { y: args.y.ptr_mut(), y_stride, keep_state, ..params }))
 }

@@ -14,11 +14,23 @@ pub struct DeltaSizes {
     pub key_heads: usize,
     /// Value heads, a multiple of `key_heads`.
     pub value_heads: usize,
-    /// Tokens of the call.
+    /// Tokens of the call, of all sequences together.
     pub tokens: usize,
+    /// Sequences of the call.
+    pub sequences: usize,
+    /// Most tokens of a sequence.
+    pub longest: usize,
+    /// Whether the state in memory stays as it was.
+    pub state_kept: bool,
 }
 
 impl DeltaSizes {
+    /// A call over one sequence that updates its state.
+    #[must_use]
+    pub const fn single(key_heads: usize, value_heads: usize, tokens: usize) -> Self {
+        Self { key_heads, value_heads, tokens, sequences: 1, longest: tokens, state_kept: false }
+    }
+
     /// Elements of a token's q, k, v row.
     pub const fn qkv_width(&self) -> usize {
         (2 * self.key_heads + self.value_heads) * HEAD_DIM
@@ -32,6 +44,11 @@ impl DeltaSizes {
     /// Value heads of a key head.
     pub const fn vpk(&self) -> usize {
         self.value_heads / self.key_heads
+    }
+
+    /// Elements of a sequence's state.
+    pub const fn state_len(&self) -> usize {
+        HEAD_DIM * self.value_heads * HEAD_DIM
     }
 
     /// Head counts that the kernels can index.
@@ -64,21 +81,65 @@ impl DeltaSizes {
 #[derive(Clone, Copy)]
 pub struct LogGate<'a>(pub View<'a, f32, 2>);
 
+/// Several sequences in one call, their tokens one sequence behind the other. What the device holds is clamped there: starts
+/// to the tokens of the call, lengths to `longest` (to the next multiple of 32 in chunked variants); so wrong values give
+/// wrong results, but nothing is read or written outside the operands.
+#[derive(Clone, Copy)]
+pub struct Batch<'a> {
+    /// u32 `[sequences + 1]` in device memory: the token where each sequence starts, ascending, then where the last ends.
+    pub starts: View<'a, u32, 1>,
+    /// Tokens of the longest sequence, at least 1.
+    pub longest: usize,
+}
+
+/// Most sequences of a call: the grid's y.
+const MAX_SEQUENCES: usize = 65_535;
+
+impl Batch<'_> {
+    /// The number of sequences, if the batch can be one of `tokens` tokens.
+    fn check(&self, op: &'static str, tokens: usize) -> Result<usize, OpError> {
+        let [starts] = self.starts.dims;
+        self.starts.expect_dense(op, "starts")?;
+        let sequences = starts.saturating_sub(1);
+        if !(1..=MAX_SEQUENCES).contains(&sequences) {
+            let got = format!("{starts} values");
+            return Err(OpError::Value { op, what: "starts", got, rule: "one more than the 1 to 65535 sequences" });
+        }
+        if tokens > 0 && !(1..=tokens).contains(&self.longest) {
+            let got = format!("{} of {tokens} tokens", self.longest);
+            return Err(OpError::Value {
+                op,
+                what: "longest",
+                got,
+                rule: "at least 1, at most the tokens of the call",
+            });
+        }
+        Ok(sequences)
+    }
+}
+
+/// Operands that the recurrence and the commit share.
+pub(super) struct Operands<'o, 'a> {
+    pub qkv: &'o View<'a, f32, 2>,
+    pub gate: &'o LogGate<'a>,
+    pub beta: &'o View<'a, f32, 2>,
+    pub state: &'o mut ViewMut<'a, f32, 3>,
+    pub key_heads: usize,
+    pub batch: Option<Batch<'a>>,
+}
+
 /// Checks what the recurrence and the commit share, and fills the launch parameters; `y` and the state's fate are the
 /// caller's to fill.
-pub(super) fn check_tokens(
-    op: &'static str,
-    qkv: &View<'_, f32, 2>,
-    gate: &LogGate<'_>,
-    beta: &View<'_, f32, 2>,
-    state: &mut ViewMut<'_, f32, 3>,
-    key_heads: usize,
-) -> Result<(DeltaSizes, RecParams), OpError> {
+pub(super) fn check_tokens(op: &'static str, operands: Operands<'_, '_>) -> Result<(DeltaSizes, RecParams), OpError> {
+    let Operands { qkv, gate, beta, state, key_heads, batch } = operands;
     let [tokens, _] = qkv.dims;
     let [_, value_heads, _] = state.dims;
-    let sizes = DeltaSizes { key_heads, value_heads, tokens };
+    let mut sizes = DeltaSizes::single(key_heads, value_heads, tokens);
     sizes.check(op)?;
-    state.expect(op, "state", [HEAD_DIM, value_heads, HEAD_DIM])?;
+    if let Some(batch) = batch {
+        (sizes.sequences, sizes.longest) = (batch.check(op, tokens)?, batch.longest);
+    }
+    state.expect(op, "state", [sizes.sequences * HEAD_DIM, value_heads, HEAD_DIM])?;
     state.expect_dense(op, "state")?;
     qkv.expect(op, "qkv", [tokens, sizes.qkv_width()])?;
     gate.0.expect(op, "gate", [tokens, value_heads])?;
@@ -91,7 +152,7 @@ pub(super) fn check_tokens(
         beta: beta.ptr(),
         state: state.ptr_mut(),
         y: std::ptr::null_mut(),
-        starts: std::ptr::null(),
+        starts: batch.map_or(std::ptr::null(), |batch| batch.starts.ptr()),
         scratch: std::ptr::null_mut(),
         tokens: count(op, "tokens", tokens, i32::MAX as u32)?,
         qkv_stride: row_stride(op, "qkv strides", qkv.strides, 4)?,
@@ -101,9 +162,9 @@ pub(super) fn check_tokens(
         key_heads: count(op, "key heads", key_heads, u32::MAX)?,
         value_heads: count(op, "value heads", value_heads, u32::MAX)?,
         keep_state: 0,
-        sequences: 1,
+        sequences: count(op, "sequences", sizes.sequences, MAX_SEQUENCES as u32)?,
         first: 0,
-        span: u32::MAX,
+        span: count(op, "longest", sizes.longest, i32::MAX as u32)?,
         reserved: 0,
     };
     Ok((sizes, params))

@@ -3,7 +3,7 @@
 use varve_gpu::dense::{ProductParams, product_rows, product_tile};
 
 use super::checks::{aligned, axis, count, row_stride, rows_in};
-use super::dispatch::{Needs, OpError, Pick, Spread, Table, Variant};
+use super::dispatch::{Needs, OpError, Pick, Preferred, Spread, Table, Variant};
 use super::exactness::Exactness;
 use super::weights::{Kind, Weights};
 use crate::backend::{Launch, Stream, View, ViewMut};
@@ -40,7 +40,9 @@ pub static DENSE_PRODUCT: Table<ProductSizes, ProductParams> = Table {
                 let tokens = ask.tokens.div_ceil(product_tile::TOKENS);
                 Launch { grid: [axis(rows), axis(tokens), 1], ..Launch::new(1, product_tile::BOUNDS.threads) }
             },
+            staged: None,
             needs: Needs { cc: 0, spread: Spread::FourAnSm },
+            preferred: Preferred::Always,
             exactness: Exactness::Bitwise,
         },
         Variant {
@@ -53,7 +55,9 @@ pub static DENSE_PRODUCT: Table<ProductSizes, ProductParams> = Table {
                 ]))
             },
             launch: |ask| rows(ask, product_rows::MANY),
+            staged: None,
             needs: Needs { cc: 0, spread: Spread::FourAnSm },
+            preferred: Preferred::Always,
             exactness: Exactness::Bitwise,
         },
         Variant::base(

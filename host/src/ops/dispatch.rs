@@ -7,59 +7,11 @@ use cuda_std::launch::Kernel;
 
 use super::exactness::Exactness;
 use super::switches::Switches;
-use crate::backend::{BackendError, Caps, Device, Launch, LaunchError, ShapeError, Stream};
+use super::tuning;
+use crate::backend::{BackendError, Caps, Device, Launch, Stream};
 
-/// What a variant needs of the device, apart from sizes.
-#[derive(Clone, Copy, Debug)]
-pub struct Needs {
-    /// Least compute capability, 75 = 7.5.
-    pub cc: u32,
-    /// How the launch's blocks must fit on the SMs for the variant to pay.
-    pub spread: Spread,
-}
-
-/// How a launch's blocks must fit on the SMs. Speed only: a kernel runs in any case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spread {
-    /// It does not matter.
-    Any,
-    /// All blocks resident at once: each walks all tokens, so a second wave would double the time.
-    OneWave,
-    /// No SM gets two blocks: a warp has its scheduler for itself.
-    BlockAnSm,
-    /// Every SM gets four blocks: fewer would leave memory bandwidth unused.
-    FourAnSm,
-}
-
-impl Needs {
-    /// Runs everywhere.
-    pub const ANY: Self = Self { cc: 0, spread: Spread::Any };
-}
-
-/// One implementation of an operation for sizes `A` with launch parameters `P`.
-pub struct Variant<A: 'static, P: Copy + 'static> {
-    /// Name after the slash of `op/name`.
-    pub name: &'static str,
-    /// The kernel instance for these sizes, or why there is none. Pure.
-    pub kernel: fn(&A) -> Result<&'static Kernel<P>, String>,
-    /// Grid, block and dynamic shared memory for these sizes. Pure; called only when `kernel` gave one.
-    pub launch: fn(&A) -> Launch,
-    /// Device requirements.
-    pub needs: Needs,
-    /// Promise against the base row.
-    pub exactness: Exactness,
-}
-
-impl<A: 'static, P: Copy + 'static> Variant<A, P> {
-    /// The base of an operation: runs on every device.
-    pub const fn base(
-        name: &'static str,
-        kernel: fn(&A) -> Result<&'static Kernel<P>, String>,
-        launch: fn(&A) -> Launch,
-    ) -> Self {
-        Self { name, kernel, launch, needs: Needs::ANY, exactness: Exactness::Base }
-    }
-}
+pub use super::reason::{OpError, Reason};
+pub use super::variant::{Needs, Preferred, Spread, Staged, Step, Variant};
 
 /// An operation's variants in order of preference; the last row is the base and runs everywhere.
 pub struct Table<A: 'static, P: Copy + 'static> {
@@ -98,56 +50,6 @@ impl Target for Device {
     ) -> Result<u32, BackendError> {
         Self::blocks_per_sm(self, kernel, threads, dynamic_shared)
     }
-}
-
-/// Why a variant does not run.
-#[derive(Debug, thiserror::Error)]
-pub enum Reason {
-    /// The device is too old.
-    #[error("needs compute capability {}.{}, the device has {}.{}", need / 10, need % 10, have / 10, have % 10)]
-    Compute {
-        /// Needed, 80 = 8.0.
-        need: u32,
-        /// What the device has.
-        have: u32,
-    },
-    /// No instance of the kernel for these sizes.
-    #[error("{0}")]
-    Sizes(String),
-    /// Too many blocks for one wave.
-    #[error("{blocks} blocks, but only {resident} are resident at once ({per_sm} an SM, {sms} SMs)")]
-    NotResident {
-        /// Blocks of the launch.
-        blocks: u64,
-        /// Blocks the device holds.
-        resident: u64,
-        /// Blocks an SM holds.
-        per_sm: u32,
-        /// SMs of the device.
-        sms: u32,
-    },
-    /// More blocks than SMs.
-    #[error("{blocks} blocks on {sms} SMs: some SM would get two")]
-    Crowded {
-        /// Blocks of the launch.
-        blocks: u64,
-        /// SMs of the device.
-        sms: u32,
-    },
-    /// Fewer than four blocks an SM.
-    #[error("only {blocks} blocks for {sms} SMs: some SM would get fewer than four")]
-    Sparse {
-        /// Blocks of the launch.
-        blocks: u64,
-        /// SMs of the device.
-        sms: u32,
-    },
-    /// Excluded by a switch.
-    #[error("switched off by `{0}`")]
-    Switched(String),
-    /// The occupancy query failed.
-    #[error("occupancy query failed: {0}")]
-    Occupancy(#[from] BackendError),
 }
 
 /// What to launch.
@@ -202,35 +104,66 @@ impl<A, P: Copy + 'static> Table<A, P> {
     /// # Errors
     /// The reason why it cannot run.
     pub fn launch_of(&self, row: &'static Variant<A, P>, caps: &Caps, ask: &A) -> Result<Choice<P>, Reason> {
-        if caps.cc < row.needs.cc {
-            return Err(Reason::Compute { need: row.needs.cc, have: caps.cc });
+        let have = caps.cc;
+        if have < row.needs.cc {
+            return Err(Reason::Compute { need: row.needs.cc, have });
         }
         let kernel = (row.kernel)(ask).map_err(Reason::Sizes)?;
-        Ok(Choice { variant: row.name, kernel, launch: (row.launch)(ask) })
+        let need = kernel.info().sm;
+        if caps.module_sm().is_none_or(|module| module < need) {
+            return Err(Reason::Module { need, have });
+        }
+        let launch = (row.launch)(ask);
+        if launch.dynamic_shared > caps.shared_optin_bytes {
+            return Err(Reason::Shared { need: launch.dynamic_shared, have: caps.shared_optin_bytes });
+        }
+        Ok(Choice { variant: row.name, kernel, launch })
     }
 
-    /// What `row` launches on `target` if all its conditions hold, switches aside.
+    /// What `row` launches on `target` if all that it needs is there; whether it is preferred is another matter.
     ///
     /// # Errors
     /// The first condition that does not hold.
     pub fn fit(&self, row: &'static Variant<A, P>, target: &impl Target, ask: &A) -> Result<Choice<P>, Reason> {
         let choice = self.launch_of(row, target.caps(), ask)?;
-        let launch = &choice.launch;
-        let blocks: u64 = launch.grid.iter().map(|&n| u64::from(n)).product();
-        let sms = target.caps().sms;
+        let Launch { grid, block, dynamic_shared } = choice.launch;
+        let (of_sequence, sms) = (u64::from(grid[0]), target.caps().sms);
+        let all: u64 = grid.iter().map(|&n| u64::from(n)).product();
         match row.needs.spread {
-            Spread::Any => {}
-            Spread::BlockAnSm if blocks > u64::from(sms) => return Err(Reason::Crowded { blocks, sms }),
-            Spread::FourAnSm if blocks < 4 * u64::from(sms) => return Err(Reason::Sparse { blocks, sms }),
-            Spread::BlockAnSm | Spread::FourAnSm => {}
+            Spread::BlockAnSm if of_sequence > u64::from(sms) => Err(Reason::Crowded { blocks: of_sequence, sms }),
+            Spread::FourAnSm if all < 4 * u64::from(sms) => Err(Reason::Sparse { blocks: all, sms }),
+            Spread::Any | Spread::BlockAnSm | Spread::FourAnSm => Ok(choice),
             Spread::OneWave => {
-                let threads = launch.block.iter().product();
-                let per_sm = target.blocks_per_sm(choice.kernel, threads, launch.dynamic_shared)?;
-                let resident = u64::from(per_sm) * u64::from(sms);
+                let per_sm = target.blocks_per_sm(choice.kernel, block.iter().product(), dynamic_shared)?;
+                let (blocks, resident) = (of_sequence, u64::from(per_sm) * u64::from(sms));
                 if blocks > resident {
                     return Err(Reason::NotResident { blocks, resident, per_sm, sms });
                 }
+                Ok(choice)
             }
+        }
+    }
+
+    /// What `row` launches if switches let it, `target` has what it needs, and it is preferred there or named by a switch.
+    fn judge(
+        &self,
+        row: &'static Variant<A, P>,
+        dispatch: &Dispatch,
+        target: &impl Target,
+        ask: &A,
+    ) -> Result<Choice<P>, Reason> {
+        if let Some(switch) = dispatch.switches.excludes(self.op, row.name, self.base().name) {
+            return Err(Reason::Switched(switch));
+        }
+        let choice = self.fit(row, target, ask)?;
+        if dispatch.switches.names(self.op, row.name) {
+            return Ok(choice);
+        }
+        let switch = || format!("{}={}", self.op, row.name);
+        match &row.preferred {
+            Preferred::Always => {}
+            Preferred::OptIn => return Err(Reason::OptIn { switch: switch() }),
+            Preferred::Measured { table, size } => tuning::pays(table, target.caps(), size(ask), &switch())?,
         }
         Ok(choice)
     }
@@ -239,10 +172,7 @@ impl<A, P: Copy + 'static> Table<A, P> {
     pub fn explain(&self, dispatch: &Dispatch, target: &impl Target, ask: &A) -> Vec<Explained> {
         let mut taken = false;
         let explain = |row: &'static Variant<A, P>| {
-            let fit = match dispatch.switches.excludes(self.op, row.name, self.base().name) {
-                Some(switch) => Err(Reason::Switched(switch)),
-                None => self.fit(row, target, ask),
-            };
+            let fit = self.judge(row, dispatch, target, ask);
             let chosen = fit.is_ok() && !taken;
             taken |= chosen;
             let kernel = (row.kernel)(ask).ok().map(|kernel| kernel.symbol());
@@ -266,36 +196,48 @@ impl<A, P: Copy + 'static> Table<A, P> {
         params: P,
     ) -> Result<&'static str, OpError> {
         let device = stream.device();
-        let choice = match by {
-            Pick::Best(dispatch) => self.select(dispatch, device, ask)?,
+        let launch = |row: &'static Variant<A, P>, choice: Choice<P>| {
+            let Choice { kernel, launch, .. } = choice;
+            // SAFETY: the caller's contract; the row's `launch` and `steps` give the grids that the headers ask for.
+            unsafe { row.run(stream, ask, Step { kernel, launch, params }) }.map(|run| run.map(|()| row.name))
+        };
+        match by {
+            Pick::Best(dispatch) => self.first(dispatch, device, ask, launch),
             Pick::Named(name) => {
                 let row = self.row(name)?;
-                self.launch_of(row, device.caps(), ask).map_err(|reason| OpError::Unfit {
-                    op: self.op,
-                    variant: row.name,
-                    reason: Box::new(reason),
-                })?
+                let unfit = |reason| OpError::Unfit { op: self.op, variant: row.name, reason: Box::new(reason) };
+                launch(row, self.launch_of(row, device.caps(), ask).map_err(unfit)?)?.map_err(unfit)
             }
-        };
-        // SAFETY: the caller's contract; the table's `launch` gives the grid that the kernel's header asks for.
-        unsafe { stream.launch(choice.kernel, choice.launch, params)? };
-        Ok(choice.variant)
+        }
     }
 
-    /// The first row that fits. A row passed over for the device's sake is named in the log, once.
+    /// The first row that is to run. A row passed over for the device's sake is named in the log, once.
     ///
     /// # Errors
     /// [`OpError::NoneFits`] with the base's reason when not even the base runs.
     pub fn select(&self, dispatch: &Dispatch, target: &impl Target, ask: &A) -> Result<Choice<P>, OpError> {
+        self.first(dispatch, target, ask, |_, choice| Ok(Ok(choice)))
+    }
+
+    /// What `take` makes of the first row that is to run and that it does not refuse.
+    fn first<R>(
+        &self,
+        dispatch: &Dispatch,
+        target: &impl Target,
+        ask: &A,
+        take: impl Fn(&'static Variant<A, P>, Choice<P>) -> Result<Result<R, Reason>, OpError>,
+    ) -> Result<R, OpError> {
         let mut last = None;
         for row in self.rows {
-            if dispatch.switches.excludes(self.op, row.name, self.base().name).is_some() {
-                continue;
-            }
-            match self.fit(row, target, ask) {
-                Ok(choice) => return Ok(choice),
+            let taken = match self.judge(row, dispatch, target, ask) {
+                Ok(choice) => take(row, choice)?,
+                Err(reason) => Err(reason),
+            };
+            match taken {
+                Ok(taken) => return Ok(taken),
+                Err(Reason::Switched(_)) => {}
                 Err(reason) => {
-                    if !matches!(reason, Reason::Sizes(_) | Reason::Sparse { .. }) {
+                    if reason.is_of_device() {
                         dispatch.say_once(self.op, row.name, &reason);
                     }
                     last = Some(reason);
@@ -338,70 +280,5 @@ impl Dispatch {
         if said.insert(line.clone()) {
             tracing::warn!("{line}");
         }
-    }
-}
-
-/// An operation that was not enqueued.
-#[derive(Debug, thiserror::Error)]
-pub enum OpError {
-    /// An operand that is not of the shape, or not laid out as the kernels read it.
-    #[error(transparent)]
-    Layout(#[from] ShapeError),
-    /// A size or stride the kernels cannot take.
-    #[error("{op}: {what} is {got}, {rule}")]
-    Value {
-        /// Operation.
-        op: &'static str,
-        /// What is wrong.
-        what: &'static str,
-        /// Its value.
-        got: String,
-        /// What it must satisfy.
-        rule: &'static str,
-    },
-    /// No operation of that name.
-    #[error("there is no operation `{name}`; known: {known}")]
-    NoOp {
-        /// What was asked for.
-        name: String,
-        /// Operations.
-        known: String,
-    },
-    /// No variant of that name.
-    #[error("{op} has no variant `{name}`; known: {known}")]
-    NoVariant {
-        /// Operation.
-        op: &'static str,
-        /// What was asked for.
-        name: String,
-        /// Names in the table.
-        known: String,
-    },
-    /// The named variant cannot run here.
-    #[error("{op}/{variant} does not run here: {reason}")]
-    Unfit {
-        /// Operation.
-        op: &'static str,
-        /// Variant.
-        variant: &'static str,
-        /// Why.
-        reason: Box<Reason>,
-    },
-    /// No row of the table fits.
-    #[error("{op}: no variant runs here: {reason}")]
-    NoneFits {
-        /// Operation.
-        op: &'static str,
-        /// The base's reason.
-        reason: String,
-    },
-    /// The launch failed.
-    #[error(transparent)]
-    Launch(Box<LaunchError>),
-}
-
-impl From<LaunchError> for OpError {
-    fn from(error: LaunchError) -> Self {
-        Self::Launch(Box::new(error))
     }
 }

@@ -10,10 +10,13 @@ pub enum Exactness {
     Base,
     /// Every output bit equals the base variant's on the same inputs.
     Bitwise,
-    /// max |difference| / max |base| stays within `bound`; the derivation is at `derived` in docs/src.
+    /// max |difference| / max |base| stays within `bound`, and so does the error against FP64; the derivation is at
+    /// `derived` in docs/src.
     Rounding {
-        /// Largest allowed relative difference.
+        /// Largest allowed relative difference, whatever the inputs within the operation's contract.
         bound: f64,
+        /// Largest allowed relative error against FP64 on inputs of ordinary use; at most `bound`.
+        ordinary: f64,
         /// Page and heading that derive it.
         derived: &'static str,
     },

@@ -10,6 +10,7 @@ pub mod delta_conv;
 pub mod delta_gated_norm;
 pub mod delta_gates;
 pub mod delta_out_norm;
+pub mod delta_passes;
 pub mod delta_rec;
 mod delta_sizes;
 pub mod dense_embed;
@@ -32,10 +33,13 @@ pub mod qsa_block_keys;
 pub mod qsa_scores;
 pub mod qsa_select;
 mod quads;
+mod reason;
 pub mod switches;
+pub mod tuning;
+mod variant;
 pub mod weights;
 
-pub use delta_sizes::{DeltaSizes, LogGate};
+pub use delta_sizes::{Batch, DeltaSizes, LogGate};
 pub use quads::QuadSizes;
 
 /// An operation by name, with its variants, most wanted first.

@@ -3,7 +3,7 @@
 use varve_gpu::moe::{ExpertProductParams, TILE_WORDS, max_tiles, product_pair, product_tile};
 
 use super::checks::{axis, count, row_stride, rows_in};
-use super::dispatch::{Needs, OpError, Pick, Table, Variant};
+use super::dispatch::{Needs, OpError, Pick, Preferred, Table, Variant};
 use super::exactness::Exactness;
 use super::weights::{Kind, Weights};
 use crate::backend::{Launch, Stream, View, ViewMut};
@@ -44,7 +44,9 @@ pub static MOE_PRODUCT: Table<ExpertProductSizes, ExpertProductParams> = Table {
                 let tiles = max_tiles(ask.pairs, ask.experts);
                 Launch { grid: [axis(rows), axis(tiles), 1], ..Launch::new(1, product_tile::BOUNDS.threads) }
             },
+            staged: None,
             needs: Needs::ANY,
+            preferred: Preferred::Always,
             exactness: Exactness::Bitwise,
         },
         Variant::base(

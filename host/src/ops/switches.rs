@@ -22,6 +22,11 @@ impl Switches {
         let off = self.off.get(op)?;
         off.iter().any(|name| name == variant).then(|| format!("{op}=-{variant}"))
     }
+
+    /// Whether a switch asks for this row by name.
+    pub(super) fn names(&self, op: &str, variant: &str) -> bool {
+        self.only.get(op).is_some_and(|only| only == variant)
+    }
 }
 
 /// A switch that cannot be read.
@@ -73,6 +78,8 @@ mod tests {
         assert_eq!(switches.excludes("delta.rec", "cols", "cols"), None, "the base stays as the fallback");
         assert_eq!(switches.excludes("delta.out_norm", "warp", "block").as_deref(), Some("delta.out_norm=-warp"));
         assert_eq!(switches.excludes("delta.out_norm", "block", "block"), None);
+        assert!(switches.names("delta.rec", "keyhead") && !switches.names("delta.rec", "cols"));
+        assert!(!switches.names("delta.out_norm", "block"), "not being off is not being asked for");
         assert_eq!("delta.rec".parse::<Switches>().err(), Some(SwitchError("delta.rec".into())));
         assert_eq!("=x".parse::<Switches>().err(), Some(SwitchError("=x".into())));
     }

@@ -63,6 +63,7 @@ fn recurrence_of_a_layer() {
             y: y.view_mut([tokens, HEADS * HEAD_DIM]).unwrap(),
             key_heads: KEYS,
             state_after: StateAfter::Updated,
+            batch: None,
         };
         recurrence_by(variant, &stream, args).unwrap();
         let (y, state) = (y.read().unwrap(), state.read().unwrap());

@@ -35,6 +35,7 @@ fn run(device: &Device, variant: &str, case: &RecCase) -> (Vec<f32>, Vec<f32>) {
         y: y.view_mut([tokens, case.shape.y_width()]).unwrap(),
         key_heads,
         state_after: StateAfter::Updated,
+        batch: None,
     };
     recurrence_by(variant, &stream, args).unwrap();
     stream.synchronize().unwrap();
@@ -48,7 +49,7 @@ fn recurrence() {
     for tokens in [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 257] {
         for (key_heads, value_heads) in [(2, 6), (1, 2), (1, 1)] {
             let case = RecCase::new(RecShape::dense(key_heads, value_heads, tokens), &inputs::BASE, 11);
-            let sizes = DeltaSizes { key_heads, value_heads, tokens };
+            let sizes = DeltaSizes::single(key_heads, value_heads, tokens);
             for row in DELTA_REC.rows {
                 if DELTA_REC.launch_of(row, card.caps(), &sizes).is_err() {
                     continue;

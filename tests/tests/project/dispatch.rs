@@ -16,7 +16,7 @@ fn with_sms(sms: u32) -> Card {
     Card(Caps { sms, ..known_card("H200").expect("a known card") })
 }
 
-const PROMPT: DeltaSizes = DeltaSizes { key_heads: 16, value_heads: 48, tokens: 2048 };
+const PROMPT: DeltaSizes = DeltaSizes::single(16, 48, 2048);
 
 fn chosen(card: &Card, sizes: DeltaSizes) -> &'static str {
     DELTA_REC.select(&Dispatch::default(), card, &sizes).expect("the base runs everywhere").variant
@@ -38,13 +38,13 @@ fn prompts_take_the_form_that_fits_the_sms() {
 #[test]
 fn windows_end_at_eight_tokens() {
     for (tokens, variant) in [(1, "window"), (8, "window"), (9, "lanes")] {
-        assert_eq!(chosen(&card("H200"), DeltaSizes { tokens, ..PROMPT }), variant, "{tokens} tokens");
+        assert_eq!(chosen(&card("H200"), DeltaSizes::single(16, 48, tokens)), variant, "{tokens} tokens");
     }
 }
 
 #[test]
 fn head_ratios_without_an_instance_take_the_base() {
-    let sizes = DeltaSizes { key_heads: 8, value_heads: 48, tokens: 100 };
+    let sizes = DeltaSizes::single(8, 48, 100);
     assert_eq!(chosen(&card("H200"), sizes), "cols");
     let explained = DELTA_REC.explain(&Dispatch::default(), &card("H200"), &sizes);
     let lanes = explained.iter().find(|row| row.variant == "lanes").unwrap();

@@ -5,3 +5,6 @@ mod architecture;
 mod catalog;
 mod compile_fail;
 mod dispatch;
+mod log;
+mod preferred;
+mod staged;

@@ -14,7 +14,7 @@ use varve_tests::golden::{self, Golden};
 fn check(golden: &Golden) -> usize {
     let device = Environment::read().unwrap().open(None, DeviceSpec::Emulator).unwrap();
     let (case, shape) = (&golden.case, golden.case.shape);
-    let sizes = DeltaSizes { key_heads: shape.key_heads, value_heads: shape.value_heads, tokens: shape.tokens };
+    let sizes = DeltaSizes::single(shape.key_heads, shape.value_heads, shape.tokens);
     let stream = device.stream().unwrap();
     let upload = |data: &[f32]| device.upload(data).unwrap();
     let (qkv, gate, beta, mut state) = (upload(&case.qkv), upload(&case.gate), upload(&case.beta), upload(&case.state));
@@ -34,6 +34,7 @@ fn check(golden: &Golden) -> usize {
             y: y.view_mut([shape.tokens, shape.y_width()]).unwrap(),
             key_heads: shape.key_heads,
             state_after: StateAfter::Updated,
+            batch: None,
         };
         recurrence_by(variant.name, &stream, args).unwrap();
         let name = format!("{} by {}", golden.name, variant.name);

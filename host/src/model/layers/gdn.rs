@@ -169,6 +169,7 @@ impl Gdn {
                 y: s.core.first_mut(n)?,
                 key_heads,
                 state_after: StateAfter::Updated,
+                batch: None,
             },
         )?;
         probe.note(layer, "gdn.core", &s.core, n)?;

@@ -58,7 +58,7 @@ impl Loaded<'_> {
 }
 
 fn accept(context: &Context<'_>, name: &str, shape: RecShape, accepted: u32) -> Vec<Row> {
-    let sizes = DeltaSizes { key_heads: shape.key_heads, value_heads: shape.value_heads, tokens: shape.tokens };
+    let sizes = DeltaSizes::single(shape.key_heads, shape.value_heads, shape.tokens);
     let variants = context.variants(&DELTA_COMMIT, &sizes);
     let case = RecCase::new(shape, &BASE, DATA);
     let taken = (accepted as usize).min(shape.tokens);

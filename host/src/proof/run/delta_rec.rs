@@ -20,7 +20,7 @@ const LENGTHS: [usize; 13] = [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33];
 type RecVariant = Variant<DeltaSizes, RecParams>;
 
 fn sizes(shape: &RecShape) -> DeltaSizes {
-    DeltaSizes { key_heads: shape.key_heads, value_heads: shape.value_heads, tokens: shape.tokens }
+    DeltaSizes::single(shape.key_heads, shape.value_heads, shape.tokens)
 }
 
 fn new_row(context: &Context<'_>, case: &str, variant: &RecVariant) -> Row {
@@ -156,8 +156,9 @@ fn kept(context: &Context<'_>, name: &str, shape: RecShape) -> Vec<Row> {
 
 /// The last token by another variant than the tokens before it: the state is handed over as it lies in memory.
 fn handover(context: &Context<'_>, name: &str, shape: RecShape) -> Vec<Row> {
-    let (last, one) = (shape.tokens - 1, DeltaSizes { tokens: 1, ..sizes(&shape) });
-    let variants = context.variants(&DELTA_REC, &DeltaSizes { tokens: last, ..one });
+    let (last, of) = (shape.tokens - 1, |tokens| DeltaSizes::single(shape.key_heads, shape.value_heads, tokens));
+    let one = of(1);
+    let variants = context.variants(&DELTA_REC, &of(last));
     let decode: Vec<_> = DELTA_REC
         .rows
         .iter()

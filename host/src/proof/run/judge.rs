@@ -78,7 +78,7 @@ mod tests {
     }
 
     fn loosely() -> Exactness {
-        Exactness::Rounding { bound: 1e-6, derived: "" }
+        Exactness::Rounding { bound: 1e-6, ordinary: 1e-6, derived: "" }
     }
 
     #[test]

@@ -115,6 +115,7 @@ impl<'a> Loaded<'a> {
             y: self.y.view_strided_mut(y_offset, y_dims, [shape.y_stride, 1]).map_err(BackendError::from)?,
             key_heads: shape.key_heads,
             state_after,
+            batch: None,
         };
         Ok(match by {
             By::Variant(variant) => recurrence_by(variant, &self.stream, args)?,

@@ -10,7 +10,7 @@ fn args<'a>(
     state: ViewMut<'a, f32, 3>,
     y: ViewMut<'a, f32, 2>,
 ) -> RecArgs<'a> {
-    RecArgs { qkv, gate: decay, beta, state, y, key_heads: 1, state_after: StateAfter::Updated }
+    RecArgs { qkv, gate: decay, beta, state, y, key_heads: 1, state_after: StateAfter::Updated, batch: None }
 }
 
 fn main() {}

@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn each_rule_can_fail() {
-        let loosely = Exactness::Rounding { bound: 1e-5, derived: "" };
+        let loosely = Exactness::Rounding { bound: 1e-5, ordinary: 1e-5, derived: "" };
         assert!(judged(1.0005, 1.0005, Exactness::Bitwise).pass);
         assert!(!judged(1.002, 1.002, Exactness::Bitwise).pass, "too far from the reference");
         assert!(!judged(1.0, 1.0000001, Exactness::Bitwise).pass, "another bit than the base");
