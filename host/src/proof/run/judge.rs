@@ -6,8 +6,8 @@ use crate::ops::exactness::Exactness;
 use crate::proof::reference::delta::RecReference;
 use crate::proof::{bounds, compare};
 
-/// Compares with the base: bits, and the difference.
-pub(super) fn with_base(row: &mut Row, promise: Exactness, base: &Outcome, got: &Outcome) {
+/// Compares with the base: bits, and the difference. `peaks` are the largest |S| of each head during the call.
+pub(super) fn with_base(row: &mut Row, promise: Exactness, peaks: &[f64], base: &Outcome, got: &Outcome) {
     let promised = !matches!(promise, Exactness::Rounding { .. });
     row.check_bits("output", promised, compare::bits(&base.y, &got.y));
     row.check_bits("state", promised, compare::bits(&base.state, &got.state));
@@ -16,7 +16,8 @@ pub(super) fn with_base(row: &mut Row, promise: Exactness, base: &Outcome, got: 
     }
     for (what, base, got) in [("output", &base.y, &got.y), ("state", &base.state, &got.state)] {
         let base: Vec<f64> = base.iter().map(|&x| f64::from(x)).collect();
-        match compare::distance(&base, got, &compare::peaks(&base, 1)) {
+        let scales = if what == "output" { compare::peaks(&base, 1) } else { peaks.to_vec() };
+        match compare::distance(&base, got, &scales) {
             Err(failure) => row.fail(what, failure),
             Ok(distance) => {
                 row.base_differs_by(distance.overall.error);
@@ -28,7 +29,8 @@ pub(super) fn with_base(row: &mut Row, promise: Exactness, base: &Outcome, got: 
     }
 }
 
-/// Compares with the FP64 reference: output and state, whole and by head, and the output after the norm.
+/// Compares with the FP64 reference: output and state, whole and by head, and the output after the norm. A bound above what
+/// the norm allows promises nothing about rows that are a thousand times quieter than the loudest; that is noted only.
 pub(super) fn with_reference(row: &mut Row, bound: f64, heads: usize, reference: &RecReference, got: &Outcome) {
     let output = compare::distance(&reference.y, &got.y, &compare::peaks(&reference.y, heads));
     let state = compare::distance(&reference.state, &got.state, &reference.peak);
@@ -44,7 +46,9 @@ pub(super) fn with_reference(row: &mut Row, bound: f64, heads: usize, reference:
         Err(failure) => row.fail("output after the norm", failure),
         Ok(worst) => {
             row.errors.after_norm = Some(worst.error);
-            row.check("", worst.within("output after the norm", bounds::AFTER_NORM));
+            if bound <= bounds::AFTER_NORM {
+                row.check("", worst.within("output after the norm", bounds::AFTER_NORM));
+            }
         }
     }
 }
@@ -73,7 +77,7 @@ mod tests {
         spoil(&mut got);
         let mut row = Row::new(("op", "variant", "base"), promise, "case", "device", 1);
         with_reference(&mut row, bounds::SEQUENTIAL_BASE, HEADS, &reference, &got);
-        with_base(&mut row, promise, &base, &got);
+        with_base(&mut row, promise, &reference.peak, &base, &got);
         row
     }
 
@@ -122,5 +126,9 @@ mod tests {
         got.y[130] += 2e-7;
         with_reference(&mut row, bounds::SEQUENTIAL_BASE, HEADS, &reference, &got);
         assert!(row.reason.as_ref().is_some_and(|reason| reason.contains("after the norm")), "{row:?}");
+
+        let mut row = Row::new(("op", "variant", "base"), loosely(), "case", "device", 1);
+        with_reference(&mut row, 2e-3, HEADS, &reference, &got);
+        assert!(row.pass && row.errors.after_norm.is_some_and(|error| error > bounds::AFTER_NORM), "{row:?}");
     }
 }

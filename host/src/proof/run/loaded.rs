@@ -51,6 +51,7 @@ pub(super) struct Loaded<'a> {
     pub y: Buffer<f32>,
     neighbour: Option<Neighbour>,
     poison: u32,
+    resets: usize,
 }
 
 /// A row-strided view of tokens `tokens`.
@@ -85,6 +86,7 @@ impl<'a> Loaded<'a> {
             y,
             neighbour: Neighbour::new(device)?,
             poison,
+            resets: 0,
         })
     }
 
@@ -93,9 +95,14 @@ impl<'a> Loaded<'a> {
         self.case.shape
     }
 
-    /// The state before the call, and an output that nobody has written.
+    /// The state before the call, and an output that nobody has written; every other time scratch that nobody has written
+    /// either, else what the call before has left there.
     pub fn reset(&mut self) -> Result<(), BackendError> {
         self.state.write(&self.case.state)?;
+        self.resets += 1;
+        if self.resets.is_multiple_of(2) {
+            self.stream.poison_scratch()?;
+        }
         self.y.poison()
     }
 
@@ -121,6 +128,13 @@ impl<'a> Loaded<'a> {
             By::Variant(variant) => recurrence_by(variant, &self.stream, args)?,
             By::Choice(dispatch) => recurrence(dispatch, &self.stream, args)?,
         })
+    }
+
+    /// Whether nothing was written outside the outputs of the case's tokens.
+    pub fn gaps_untouched(&self) -> Result<Result<(), Failure>, BackendError> {
+        let shape = &self.case.shape;
+        let y = self.y.read()?;
+        Ok(compare::gaps_untouched(&y, shape.tokens, shape.y_width(), shape.y_stride, self.poison))
     }
 
     /// What the calls since the reset have left, if they wrote all outputs of `tokens` tokens and nothing else.
@@ -150,6 +164,19 @@ impl<'a> Loaded<'a> {
             self.call(By::Variant(variant), tokens.clone(), StateAfter::Updated)?;
         }
         self.outcome(self.case.shape.tokens)
+    }
+
+    /// Tokens before `last` by `variant`, then the last one by each of `decode` from the state that those left.
+    pub fn handed_over(&mut self, variant: &str, last: usize, decode: &[&str]) -> Result<Vec<Outcome>, Flaw> {
+        self.reset()?;
+        self.call(By::Variant(variant), 0..last, StateAfter::Updated)?;
+        let state = self.state.read()?;
+        let one = |decode: &&str| {
+            self.state.write(&state)?;
+            self.call(By::Variant(decode), last..last + 1, StateAfter::Updated)?;
+            self.outcome(last + 1)
+        };
+        decode.iter().map(one).collect()
     }
 
     /// The inputs are what they were.

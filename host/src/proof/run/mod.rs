@@ -85,10 +85,20 @@ pub static OPERATIONS: &[Operation] = &[
 pub enum Scale {
     /// A few heads and at most 257 tokens: for the emulator.
     Small,
+    /// As `Small`, with the whole list of chunked variants: the emulator for many minutes.
+    Thorough,
     /// 16 key heads, 48 value heads, up to 4,099 tokens: for a card.
     Full,
     /// As `Full`, with every stress input at 32,768 tokens too.
     Long,
+}
+
+impl Scale {
+    /// Whether cases are of a size for the emulator.
+    #[must_use]
+    pub fn is_small(self) -> bool {
+        matches!(self, Self::Small | Self::Thorough)
+    }
 }
 
 /// Which part of the work to do; an empty field is no restriction.
@@ -296,7 +306,7 @@ mod tests {
     #[test]
     fn case_names_are_unique_in_an_operation() {
         for operation in OPERATIONS {
-            for scale in [Scale::Small, Scale::Full, Scale::Long] {
+            for scale in [Scale::Small, Scale::Thorough, Scale::Full, Scale::Long] {
                 let works = (operation.works)(scale);
                 let names: BTreeSet<_> = works.iter().map(|work| work.case.as_str()).collect();
                 assert_eq!(names.len(), works.len(), "{} {scale:?}", operation.op);

@@ -84,7 +84,7 @@ struct Call {
 fn calls(scale: Scale, widths: usize) -> Vec<Call> {
     let usual = Call { tokens: 5, width: 0, layout: Layout::Dense, law: &LAWS[0] };
     let mut calls: Vec<Call> = [1, 2, 3, 5, 33].map(|tokens| Call { tokens, ..usual }).into();
-    if scale != Scale::Small {
+    if !scale.is_small() {
         calls.push(Call { tokens: 1000, ..usual });
     }
     calls.extend((1..widths).map(|width| Call { width, ..usual }));

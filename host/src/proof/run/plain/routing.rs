@@ -12,7 +12,7 @@ use crate::ops::moe_router::{MOE_ROUTER, RouterArgs, RouterSizes, router};
 use crate::proof::random::{Array, Random};
 use crate::proof::reference::moe as reference;
 use crate::proof::run::loaded::Flaw;
-use crate::proof::run::{Context, Operation, Scale, Work};
+use crate::proof::run::{Context, Operation, Work};
 use varve_gpu::moe::{TILE_WORDS, max_tiles};
 
 /// Experts chosen, of how many.
@@ -221,7 +221,7 @@ pub const PLAN: Operation = Operation {
             (31, 10, 512, Ids::High),
             (40, 5, 60, Ids::Beyond),
         ];
-        if scale != Scale::Small {
+        if !scale.is_small() {
             cases.extend([(8192, 10, 512, Ids::Random), (8192, 10, 512, Ids::One), (4099, 8, 256, Ids::Random)]);
         }
         let work = |(tokens, k, experts, law): (usize, usize, usize, Ids)| {
