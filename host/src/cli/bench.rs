@@ -11,7 +11,10 @@ use crate::measure::case::{MeasureError, Prepared};
 use crate::measure::copy::copy_bandwidth;
 use crate::measure::paired::{Times, alternate};
 use crate::measure::plan::{self, Planned};
+use crate::measure::thresholds::{self, Figure};
 use crate::ops;
+use crate::ops::delta_rec::DELTA_REC;
+use crate::ops::dispatch::Preferred;
 
 /// Arguments of `varve bench`.
 #[derive(Debug, clap::Args)]
@@ -31,6 +34,9 @@ pub struct Args {
     /// Rounds that count; three more come before them
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..=1000))]
     rounds: u16,
+    /// At the end print the rows that the prompts' figures give the tuning tables, as measured at this commit and day
+    #[arg(long, num_args = 2, value_names = ["COMMIT", "DATE"])]
+    emit_thresholds: Vec<String>,
 }
 
 /// The device's copy bandwidth, the first row.
@@ -46,6 +52,7 @@ struct Copy<'a> {
 struct Row<'a> {
     op: &'a str,
     variant: &'a str,
+    exactness: &'a str,
     case: &'a str,
     tokens: usize,
     how: &'a str,
@@ -98,6 +105,7 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CliError> {
     let copy = Copy { device: &name, driver: &driver, copy_gb_per_s: bandwidth / 1e9 };
     out.row(&copy, || format!("{name}, driver {driver}: copies move {:.0} GB/s", bandwidth / 1e9))?;
     let progress = bar(cases.len(), out.is_json());
+    let mut figures = Vec::new();
     for planned in cases {
         let (case, times) = measure(&device, planned, args).map_err(CliError::failed)?;
         let floor = case.floor();
@@ -107,11 +115,13 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CliError> {
                 let bytes = floor.bytes as f64 / 1e6;
                 out.line(&format!("{}, {}: at least {bytes:.2} MB = {floor_us:.2} us", case.op(), case.case()))?;
             }
-            for (variant, t) in case.arms().iter().zip(&times) {
+            for (arm, (variant, t)) in case.arms().iter().zip(&times).enumerate() {
                 let us = t.median();
+                figures.extend(figure(case.as_ref(), variant, us));
                 let row = Row {
                     op: case.op(),
                     variant,
+                    exactness: case.exactness(arm),
                     case: &case.case(),
                     tokens: case.tokens(),
                     how: case.how(),
@@ -139,7 +149,26 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CliError> {
         progress.inc(1);
     }
     progress.finish_and_clear();
+    if let [commit, date] = args.emit_thresholds.as_slice() {
+        let rows = thresholds::rows(&thresholds::thresholds(&figures), device.caps(), commit, date);
+        out.row(&Rows { tuning_rows: &rows }, || rows.trim_end().to_owned())?;
+    }
     Ok(())
+}
+
+/// Tuning rows as source text, the last row.
+#[derive(Serialize)]
+struct Rows<'a> {
+    tuning_rows: &'a str,
+}
+
+/// What an arm of a prompt case says about thresholds; an opt-in variant is never taken by measurement.
+fn figure(case: &dyn Prepared, variant: &'static str, us: f64) -> Option<Figure> {
+    let [longest, sequences] = case.prompt()?;
+    let preferred = &DELTA_REC.row(variant).ok()?.preferred;
+    let is_measured = matches!(preferred, Preferred::Measured { .. });
+    let counts = is_measured || matches!(preferred, Preferred::Always);
+    counts.then_some(Figure { variant, is_measured, longest, sequences, us })
 }
 
 fn measure(device: &Device, case: Planned, args: &Args) -> Result<(Box<dyn Prepared>, Vec<Times>), MeasureError> {

@@ -3,10 +3,11 @@
 use super::floor::Floor;
 use crate::backend::{BackendError, Event, ShapeError, Stream};
 use crate::ops::dispatch::OpError;
+use crate::ops::exactness::Exactness;
 use crate::proof::compare::{self, Failure, Value};
 
-/// A case that is set up on a device. An arm is a variant; every arm has given the base's bits once (a commit: the
-/// recurrence's state).
+/// A case that is set up on a device. An arm is a variant; every arm has kept its promise against the base once (a commit:
+/// against the recurrence's state).
 pub trait Prepared {
     /// Operation.
     fn op(&self) -> &'static str;
@@ -16,6 +17,12 @@ pub trait Prepared {
     fn tokens(&self) -> usize;
     /// Variant names, the base among them where it can run.
     fn arms(&self) -> &[&'static str];
+    /// In one word what an arm promises against the base.
+    fn exactness(&self, arm: usize) -> &'static str;
+    /// Of a prompt case: tokens of the longest sequence, and sequences.
+    fn prompt(&self) -> Option<[usize; 2]> {
+        None
+    }
     /// What a launch must move and compute.
     fn floor(&self) -> Floor;
     /// How a launch is timed: `event`, `graph`, or `wall` on the emulator.
@@ -73,6 +80,25 @@ pub fn event_or_wall(stream: &Stream) -> &'static str {
     if stream.device().caps().is_emulator { "wall" } else { "event" }
 }
 
+/// Holds `got` of an arm (operation, variant, case) to the base as its promise says: bits, or the bound of the largest value.
+///
+/// # Errors
+/// [`MeasureError::Wrong`].
+pub fn within_promise(
+    (op, variant, case): (&'static str, &'static str, &str),
+    what: &'static str,
+    promise: Exactness,
+    [base, got]: [&[f32]; 2],
+) -> Result<(), MeasureError> {
+    let Exactness::Rounding { bound, .. } = promise else {
+        return same_bits(op, variant, case, what, [base, got]);
+    };
+    let base: Vec<f64> = base.iter().map(|&x| f64::from(x)).collect();
+    let distance = compare::distance(&base, got, &compare::peaks(&base, 1));
+    let within = distance.and_then(|distance| distance.overall.within("difference", bound));
+    within.map_err(|failure| MeasureError::Wrong { op, variant, case: case.to_owned(), what, failure })
+}
+
 /// Holds `got` of an arm to the bits of the base.
 ///
 /// # Errors
@@ -102,5 +128,16 @@ mod tests {
         let error = same_bits("delta.rec", "lanes", "prompt", "y", [&[1.0f32, 2.0], &[1.0, 2.5]]).expect_err("differs");
         assert!(error.to_string().starts_with("delta.rec/lanes, prompt: y differs from the base"), "{error}");
         same_bits("delta.rec", "lanes", "prompt", "y", [&[f32::NAN], &[f32::NAN]]).expect("any NaN is any NaN");
+    }
+
+    #[test]
+    fn a_rounding_arm_is_held_to_its_bound() {
+        let promise = Exactness::Rounding { bound: 1e-3, ordinary: 1e-3, derived: "" };
+        let held = |promise, got: f32| {
+            within_promise(("delta.rec", "tc32", "prompt"), "y", promise, [&[1.0, 2.0], &[1.0, got]])
+        };
+        held(promise, 2.0015).expect("within 2e-3 of 2");
+        assert!(held(promise, 2.003).is_err() && held(promise, f32::NAN).is_err());
+        assert!(held(Exactness::Bitwise, 2.0015).is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use super::case::{MeasureError, Prepared, between_events, same_bits};
 use super::floor::Floor;
-use super::prompt::Operands;
+use super::operands::Operands;
 use super::window::{graph_or_wall, launches, rotation};
 use crate::backend::{Buffer, Device, Graph, Stream};
 use crate::ops::delta_commit::{CommitArgs, DELTA_COMMIT, commit};
@@ -83,6 +83,10 @@ impl Prepared for Commit {
 
     fn arms(&self) -> &[&'static str] {
         &self.arms
+    }
+
+    fn exactness(&self, arm: usize) -> &'static str {
+        DELTA_COMMIT.word_of(self.arms[arm])
     }
 
     fn floor(&self) -> Floor {

@@ -18,9 +18,9 @@ impl Floor {
     /// `delta.rec`: rows, gates and outputs of each token, the state once in and (unless `kept`) once out; 7 operations
     /// for each state element and token (two fused multiply-adds for the sums, one product and one for the update).
     pub const fn delta_rec(sizes: &DeltaSizes, kept: bool) -> Self {
-        let state = sizes.value_heads * HEAD_DIM * HEAD_DIM;
+        let state = sizes.state_len();
         let token = sizes.qkv_width() + 2 * sizes.value_heads + sizes.y_width();
-        let state_moves = if kept { 1 } else { 2 };
+        let state_moves = sizes.sequences * if kept { 1 } else { 2 };
         Self {
             bytes: (4 * (sizes.tokens * token + state_moves * state)) as u64,
             flops: (7 * sizes.tokens * state) as u64,
@@ -63,6 +63,8 @@ mod tests {
         let token = 40_960 + 384 + 24_576;
         assert_eq!(Floor::delta_rec(&sizes, true), Floor { bytes: token + 3_145_728, flops: 7 * 128 * 128 * 48 });
         assert_eq!(Floor::delta_rec(&sizes, false).bytes, token + 2 * 3_145_728);
+        let batch = DeltaSizes { sequences: 3, tokens: 3, ..sizes };
+        assert_eq!(Floor::delta_rec(&batch, false).bytes, 3 * Floor::delta_rec(&sizes, false).bytes);
         assert_eq!(Floor::delta_out_norm(1, 48).bytes, 61_440);
     }
 }

@@ -94,6 +94,10 @@ impl Prepared for OutNorm {
         &self.arms
     }
 
+    fn exactness(&self, arm: usize) -> &'static str {
+        DELTA_OUT_NORM.word_of(self.arms[arm])
+    }
+
     fn floor(&self) -> Floor {
         Floor::delta_out_norm(self.operands.tokens, self.operands.value_heads)
     }

@@ -18,6 +18,8 @@ const ROTATING: usize = 40;
 pub enum Planned {
     /// `delta.rec` over a prompt.
     Prompt(DeltaSizes),
+    /// `delta.rec` over several sequences at once: key heads and value heads, tokens of each.
+    Batch([usize; 2], &'static [usize]),
     /// `delta.rec` over a window: states in rotation, and whether they are written.
     Window(DeltaSizes, usize, StateAfter),
     /// `delta.commit`: states in rotation.
@@ -32,7 +34,7 @@ impl Planned {
     /// Operation.
     pub fn op(&self) -> &'static str {
         match self {
-            Self::Prompt(_) | Self::Window(..) => DELTA_REC.op,
+            Self::Prompt(_) | Self::Batch(..) | Self::Window(..) => DELTA_REC.op,
             Self::Commit(..) => DELTA_COMMIT.op,
             Self::OutNorm(..) => DELTA_OUT_NORM.op,
             Self::Product(_) => DENSE_PRODUCT.op,
@@ -42,7 +44,7 @@ impl Planned {
     /// Base variant of the operation.
     pub fn base(&self) -> &'static str {
         match self {
-            Self::Prompt(_) | Self::Window(..) => DELTA_REC.base().name,
+            Self::Prompt(_) | Self::Batch(..) | Self::Window(..) => DELTA_REC.base().name,
             Self::Commit(..) => DELTA_COMMIT.base().name,
             Self::OutNorm(..) => DELTA_OUT_NORM.base().name,
             Self::Product(_) => DENSE_PRODUCT.base().name,
@@ -56,6 +58,7 @@ impl Planned {
     pub fn prepare(self, device: &Device, wanted: &[String]) -> Result<Box<dyn Prepared>, MeasureError> {
         Ok(match self {
             Self::Prompt(sizes) => Box::new(Prompt::new(device, sizes, wanted)?),
+            Self::Batch(heads, lengths) => Box::new(Prompt::batch(device, heads, lengths, wanted)?),
             Self::Window(sizes, states, after) => Box::new(Window::new(device, sizes, states, after, wanted)?),
             Self::Commit(sizes, states) => Box::new(Commit::new(device, sizes, states)?),
             Self::OutNorm(heads, tokens) => Box::new(OutNorm::new(device, heads, tokens, wanted)?),
@@ -75,6 +78,10 @@ pub fn delta(device: &Device, tokens: &[usize]) -> Vec<Planned> {
     let windows: &[usize] = if emulated { &[1, 8] } else { &[1, 2, 3, 4, 6, 8] };
     let norms: &[usize] = if emulated { &[8] } else { &[1, 8, 2048, 8192] };
     let mut plan: Vec<_> = chosen(prompts).into_iter().filter(|&n| n > 8).map(|n| Planned::Prompt(sizes(n))).collect();
+    if tokens.is_empty() {
+        let batches: &[&[usize]] = if emulated { &[&[9, 3, 21]] } else { &[&[200, 1000, 500], &[512; 8]] };
+        plan.extend(batches.iter().map(|&lengths| Planned::Batch([key_heads, value_heads], lengths)));
+    }
     for n in chosen(windows).into_iter().filter(|n| (1..=8).contains(n)) {
         for (states, after) in [(1, StateAfter::Updated), (rotating, StateAfter::Updated), (rotating, StateAfter::Kept)]
         {

@@ -111,6 +111,10 @@ impl Prepared for Product {
         &self.arms
     }
 
+    fn exactness(&self, arm: usize) -> &'static str {
+        DENSE_PRODUCT.word_of(self.arms[arm])
+    }
+
     fn floor(&self) -> Floor {
         Floor::dense_product(&self.sizes)
     }

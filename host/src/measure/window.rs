@@ -2,7 +2,7 @@
 
 use super::case::{MeasureError, Prepared, between_events};
 use super::floor::Floor;
-use super::prompt::{Operands, arms};
+use super::operands::{Operands, arms};
 use crate::backend::{Device, Graph, Stream};
 use crate::ops::DeltaSizes;
 use crate::ops::delta_rec::{DELTA_REC, StateAfter};
@@ -89,6 +89,10 @@ impl Prepared for Window {
 
     fn arms(&self) -> &[&'static str] {
         &self.arms
+    }
+
+    fn exactness(&self, arm: usize) -> &'static str {
+        DELTA_REC.word_of(self.arms[arm])
     }
 
     fn floor(&self) -> Floor {

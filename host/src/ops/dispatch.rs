@@ -87,6 +87,11 @@ impl<A, P: Copy + 'static> Table<A, P> {
         (self.op, self.rows.iter().map(|row| row.name).collect())
     }
 
+    /// In one word what the variant of that name promises.
+    pub fn word_of(&self, name: &str) -> &'static str {
+        self.row(name).map_or("unknown", |row| row.exactness.word())
+    }
+
     /// The row of that name.
     ///
     /// # Errors
