@@ -12,6 +12,7 @@ mod launches;
 mod link_stub;
 mod memory;
 mod no_driver;
+mod scratch;
 mod sticky;
 mod symbols;
 
