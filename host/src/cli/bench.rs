@@ -151,7 +151,9 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CliError> {
     progress.finish_and_clear();
     if let [commit, date] = args.emit_thresholds.as_slice() {
         let rows = thresholds::rows(&thresholds::thresholds(&figures), device.caps(), commit, date);
-        out.row(&Rows { tuning_rows: &rows }, || rows.trim_end().to_owned())?;
+        out.row(&Rows { tuning_rows: &rows }, || {
+            if rows.is_empty() { "no variant pays".to_owned() } else { rows.trim_end().to_owned() }
+        })?;
     }
     Ok(())
 }

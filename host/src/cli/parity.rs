@@ -27,7 +27,7 @@ pub struct Args {
     /// Runs of each variant: schedules on the emulator (from VARVE_EMU_SEED on, else 0), repetitions on a GPU
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = value_parser!(u32).range(1..=10_000))]
     seeds: u32,
-    /// Inputs at 20,468 and 32,768 tokens too (a GPU, minutes); on the emulator the whole list of chunked variants (hours)
+    /// Inputs at 20,468 and 32,768 tokens too (a GPU, minutes); on the emulator the whole list of chunked variants
     #[arg(long)]
     long: bool,
 }

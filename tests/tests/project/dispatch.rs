@@ -80,3 +80,16 @@ fn every_table_ends_in_its_base_and_the_base_needs_nothing_special() {
     let choice = DELTA_OUT_NORM.select(&Dispatch::default(), &card("T4"), &sizes).unwrap();
     assert_eq!(choice.variant, "warp");
 }
+
+#[test]
+fn every_rounding_bound_is_derived_where_its_row_says() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/src/exactness.md")).unwrap();
+    let headings: Vec<_> = page.lines().filter_map(|line| line.strip_prefix("## ")).map(str::to_lowercase).collect();
+    assert!(headings.iter().any(|heading| heading == "chunked"), "{headings:?}");
+    for row in DELTA_REC.rows {
+        if let Exactness::Rounding { bound, ordinary, derived } = row.exactness {
+            let heading = derived.strip_prefix("exactness.md#").unwrap();
+            assert!(ordinary <= bound && headings.iter().any(|known| known == heading), "{}: {derived}", row.name);
+        }
+    }
+}

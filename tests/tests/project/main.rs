@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod architecture;
+mod batch;
 mod catalog;
 mod compile_fail;
 mod dispatch;
