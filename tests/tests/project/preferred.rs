@@ -1,5 +1,7 @@
 //! Rows that are not taken just because they could run: opt-in ones, and those that a measurement must recommend.
 
+use cuda_std::kernel;
+use cuda_std::launch::Bounds;
 use varve::backend::{Caps, Launch, known_card};
 use varve::ops::DeltaSizes;
 use varve::ops::card::Card;
@@ -40,6 +42,36 @@ static TABLE: Table<DeltaSizes, RecParams> = Table {
         Variant::base("base", |_| Ok(&rec_cols::DELTA_REC_COLS), |_| Launch::new(1, 128)),
     ],
 };
+
+/// A kernel of the module for sm_90a; never launched.
+///
+/// # Safety
+/// None is needed: it does nothing.
+#[kernel(sm = 90)]
+#[launch_bounds(Bounds { threads: 32, min_blocks: 1 })]
+pub unsafe fn probe_hopper(_p: RecParams) {}
+
+static HOPPER: Table<DeltaSizes, RecParams> = Table {
+    op: "probe",
+    rows: &[
+        Variant::base("hopper", |_| Ok(&PROBE_HOPPER), |_| Launch::new(1, 32)),
+        Variant::base("base", |_| Ok(&rec_cols::DELTA_REC_COLS), |_| Launch::new(1, 128)),
+    ],
+};
+
+#[test]
+fn a_kernel_for_sm_90a_runs_on_9_0_alone() {
+    let chosen = |card: &str| {
+        let card = Card(known_card(card).unwrap());
+        let rows = HOPPER.explain(&Dispatch::default(), &card, &prompt(64, 1));
+        rows[0].reason.as_ref().map(Reason::to_string)
+    };
+    assert_eq!(chosen("H200"), None);
+    for (card, cc) in [("A100", "8.0"), ("RTX 5090", "12.0")] {
+        let why = format!("its kernel is in the module for sm_90a only; the device has compute capability {cc}");
+        assert_eq!(chosen(card), Some(why));
+    }
+}
 
 fn h200() -> Caps {
     known_card("H200").unwrap()

@@ -4,7 +4,7 @@
 use cuda_std::launch::Bounds;
 use cuda_std::thread::{block_idx_x, block_idx_y, grid_dim_x};
 use cuda_std::{global, kernel};
-use varve::backend::{Device, EmulatorConfig, Launch, View};
+use varve::backend::{BackendError, Device, EmulatorConfig, Launch, Stream, View};
 use varve::ops::delta_passes::{CHUNK, SLOTS, fits, steps};
 use varve::ops::dispatch::{Dispatch, Needs, OpError, Pick, Preferred, Staged, Step, Table, Variant};
 use varve::ops::{DeltaSizes, exactness::Exactness};
@@ -66,7 +66,6 @@ static PASSES: Table<DeltaSizes, RecParams> = Table {
             exactness: Exactness::Bitwise,
         },
         Variant {
-            name: "too_much",
             staged: Some(Staged {
                 scratch_floats: |_| usize::MAX,
                 steps: |_, _, _| unreachable!("there is no such scratch"),
@@ -99,8 +98,21 @@ pub unsafe fn probe_base(p: RecParams) {
     }
 }
 
-/// Runs sequences of these lengths; returns y and the first element of each state.
-fn run(device: &Device, by: Pick<'_>, lengths: &[usize]) -> Result<(Vec<f32>, Vec<f32>), OpError> {
+/// y and the first element of each state.
+type Found = (Vec<f32>, Vec<f32>);
+
+/// Runs sequences of these lengths.
+fn run(device: &Device, by: Pick<'_>, lengths: &[usize]) -> Result<Found, OpError> {
+    // SAFETY: `with` gives what the table's kernels ask for.
+    with(device, lengths, |stream, sizes, params| unsafe { PASSES.enqueue(by, stream, sizes, params).map(drop) })
+}
+
+/// Lets `work` launch over sequences of these lengths.
+fn with(
+    device: &Device,
+    lengths: &[usize],
+    work: impl FnOnce(&Stream, &DeltaSizes, RecParams) -> Result<(), OpError>,
+) -> Result<Found, OpError> {
     let tokens = lengths.iter().sum::<usize>();
     let starts: Vec<u32> = lengths.iter().fold(vec![0], |mut starts, &n| {
         starts.push(starts[starts.len() - 1] + n as u32);
@@ -134,8 +146,7 @@ fn run(device: &Device, by: Pick<'_>, lengths: &[usize]) -> Result<(Vec<f32>, Ve
         span: sizes.longest as u32,
         reserved: 0,
     };
-    // SAFETY: the kernels above read and write nothing but y, starts and the first element of each state.
-    unsafe { PASSES.enqueue(by, &stream, &sizes, params)? };
+    work(&stream, &sizes, params)?;
     let states = state.read().unwrap().chunks(sizes.state_len()).map(|state| state[0]).collect();
     Ok((y.read().unwrap(), states))
 }
@@ -152,6 +163,25 @@ fn every_token_is_walked_once_by_the_pass_that_prepared_its_chunk() {
         let got = run(&device, Pick::Named("passes"), lengths).unwrap();
         assert_eq!(got, run(&device, Pick::Named("base"), lengths).unwrap(), "{lengths:?}");
     }
+}
+
+#[test]
+fn a_captured_call_has_all_its_launches_and_runs_on_any_stream() {
+    let (device, lengths) = (emulator(), [70, 2049 - 70]);
+    let replayed = with(&device, &lengths, |stream, sizes, params| {
+        let captured = stream.capture(|stream| {
+            // SAFETY: as in `run`; the graph is launched while its operands live.
+            unsafe { PASSES.enqueue(Pick::Named("passes"), stream, sizes, params) }.unwrap();
+            Ok::<(), BackendError>(())
+        });
+        let graph = captured.unwrap();
+        assert_eq!(graph.steps(), 4, "two passes of two launches");
+        let other = device.stream().unwrap();
+        graph.launch(&other).unwrap();
+        other.synchronize().unwrap();
+        Ok(())
+    });
+    assert_eq!(replayed.unwrap(), run(&device, Pick::Named("base"), &lengths).unwrap());
 }
 
 #[test]

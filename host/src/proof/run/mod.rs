@@ -85,7 +85,7 @@ pub static OPERATIONS: &[Operation] = &[
 pub enum Scale {
     /// A few heads and at most 257 tokens: for the emulator.
     Small,
-    /// As `Small`, with the whole list of chunked variants: the emulator for many minutes.
+    /// As `Small`, with the whole list of chunked variants.
     Thorough,
     /// 16 key heads, 48 value heads, up to 4,099 tokens: for a card.
     Full,

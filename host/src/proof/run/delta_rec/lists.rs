@@ -156,6 +156,7 @@ fn chunked(mut lists: Lists) -> Vec<Work> {
     if !small {
         lists.stress(main(4099));
         lists.repeats(main(257));
+        lists.batches((16, 48), &[1, 33, 0, 64, 130]);
     }
     if lists.scale == Scale::Long {
         [20_468, 32_768].into_iter().for_each(|tokens| lists.whole(&BASE, main(tokens)));
