@@ -166,7 +166,7 @@ fn explain<A, P: Copy>(
                 (Some(reason), _) => format!("no: {reason}"),
                 (None, _) => "would run; the one above is preferred".to_owned(),
             };
-            format!("  {:8} {:8} {state}", row.variant, row.exactness.word())
+            format!("  {:9} {:8} {state}", row.variant, row.exactness.word())
         };
         let object = Row {
             op: table.op,

@@ -79,7 +79,7 @@ fn text(row: &Row) -> String {
     let verdict = if row.pass { "ok  " } else { "FAIL" };
     let bits = if row.bit_equal { "bits equal".into() } else { format!("off by {}", number(row.base_difference)) };
     let name = format!("{}/{}", row.op, row.variant);
-    let line = format!("{verdict} {name:20} {:44} FP64 {:>7}  {bits}", row.case, number(row.fp64_error));
+    let line = format!("{verdict} {name:20} {:52} FP64 {:>7}  {bits}", row.case, number(row.fp64_error));
     match &row.reason {
         Some(reason) => format!("{line}\n     {reason}"),
         None => line,
