@@ -8,7 +8,8 @@ use crate::attn::{norm_rope_warp, softmax_chunks};
 use crate::conv::window_quad;
 use crate::delta::{conv_warp, gated_norm_warp, gates_elem, window_commit, window_step};
 use crate::delta::{
-    out_norm_block, out_norm_warp, rec_chunk32_prep, rec_chunk32_scan, rec_cols, rec_keyhead, rec_lanes,
+    out_norm_block, out_norm_warp, rec_chunk32_prep, rec_chunk32_scan, rec_cols, rec_keyhead, rec_lanes, rec_tc32_prep,
+    rec_tc32_scan, rec_wg32_scan,
 };
 use crate::dense::{embed_rows, product_rows, product_tile};
 use crate::hyper::{expand_quad, mix_quad, squeeze_quad, write_quad};
@@ -77,6 +78,17 @@ const CHUNK32_SCAN: Budget = Budget {
     reason: "32 sums, 16 state values and their operands; a block of 12 warps has its SM for itself",
 };
 
+const TC32_PREP: Budget = Budget {
+    registers: 96,
+    shared_bytes: 38_912,
+    reason: "16 rows of 4 values under way; 5 blocks an SM hide the waits of the solve",
+};
+const TC32_SCAN: Budget = Budget {
+    registers: 255,
+    shared_bytes: 0,
+    reason: "64 state values, 64 sums, f16 pairs of both; 8 warps share an SM",
+};
+
 const ELEMENTS: Budget = Budget { registers: 40, shared_bytes: 0, reason: "a thread an element or four" };
 const ROW_WARP: Budget =
     Budget { registers: 64, shared_bytes: 0, reason: "8 blocks of 4 warps an SM: half of its threads" };
@@ -130,6 +142,12 @@ pub fn entries() -> Vec<Entry> {
         entry("delta.rec/chunk32", rec_chunk32_scan::DELTA_REC_CHUNK32_SCAN_VPK2.info(), CHUNK32_SCAN),
         entry("delta.rec/chunk32", rec_chunk32_scan::DELTA_REC_CHUNK32_SCAN_VPK3.info(), CHUNK32_SCAN),
         entry("delta.rec/chunk32", rec_chunk32_scan::DELTA_REC_CHUNK32_SCAN_VPK4.info(), CHUNK32_SCAN),
+        entry("delta.rec/tc32", rec_tc32_prep::DELTA_REC_TC32_PREP.info(), TC32_PREP),
+        entry("delta.rec/tc32_fast", rec_tc32_prep::DELTA_REC_TC32_FAST_PREP.info(), TC32_PREP),
+        entry("delta.rec/tc32", rec_tc32_scan::DELTA_REC_TC32_SCAN.info(), TC32_SCAN),
+        entry("delta.rec/tc32_fast", rec_tc32_scan::DELTA_REC_TC32_FAST_SCAN.info(), TC32_SCAN),
+        entry("delta.rec/wg32", rec_wg32_scan::DELTA_REC_WG32_SCAN.info(), TC32_SCAN),
+        entry("delta.rec/wg32_fast", rec_wg32_scan::DELTA_REC_WG32_FAST_SCAN.info(), TC32_SCAN),
         entry("delta.rec/window", window_step::DELTA_REC_WINDOW.info(), WINDOW),
         entry("delta.commit/window", window_commit::DELTA_COMMIT_WINDOW.info(), COMMIT),
         entry("delta.out_norm/block", out_norm_block::DELTA_OUT_NORM_BLOCK_SIGMOID.info(), NORM_BLOCK),

@@ -106,6 +106,14 @@ pub fn exp2(x: f32) -> f32 {
     p * s1 * s2
 }
 
+/// `2^x` as the GPU's own instruction gives it (`ex2.approx.ftz`): within 2 ulp, subnormal arguments and results are 0. The
+/// emulator gives [`exp2`]: close, not equal. For kernels that promise no bits.
+#[inline(always)]
+#[must_use]
+pub fn exp2_approx(x: f32) -> f32 {
+    imp::float::exp2_approx(x)
+}
+
 /// `p`, `s1`, `s2` with `e^x = p * s1 * s2`, where p is in 0.7 .. 1.42 and `p * s1` is normal: the result is rounded
 /// twice only by a normal product, which is exact. Arguments beyond +-128 are taken as that.
 #[inline(always)]

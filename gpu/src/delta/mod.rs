@@ -13,6 +13,10 @@
 //! y     = (((o_0 + o_1) + o_2) + o_3) * 0x3DB504F3
 //! ```
 
+pub mod chunk;
+pub mod chunk_ring;
+pub mod chunk_rows;
+pub mod chunk_scan;
 pub mod conv_warp;
 pub mod gated_norm_warp;
 pub mod gates_elem;
@@ -26,6 +30,9 @@ pub mod rec_chunk32_steps;
 pub mod rec_cols;
 pub mod rec_keyhead;
 pub mod rec_lanes;
+pub mod rec_tc32_prep;
+pub mod rec_tc32_scan;
+pub mod rec_wg32_scan;
 pub mod row_group;
 pub mod sequence;
 pub mod token_slots;

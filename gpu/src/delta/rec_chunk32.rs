@@ -26,7 +26,7 @@ use super::RecParams;
 use crate::geometry::HEAD_DIM;
 
 /// Tokens of a chunk.
-pub const CHUNK: usize = 32;
+pub use super::chunk::CHUNK;
 /// f32 from a staged q, k or state column to the next: 4 more than a row has, so that eight of them use all banks.
 pub const ROW_PITCH: usize = HEAD_DIM + 4;
 /// f32 from a row of a staged 32 x 32 matrix to the next, for the same reason.

@@ -1,13 +1,19 @@
 //! `delta.rec`: the gated delta rule over the tokens of a prompt or of a decode window.
 
+use cuda_std::launch::Kernel;
+use varve_gpu::delta::chunk::scratch_floats;
+use varve_gpu::delta::chunk_ring::shared_bytes;
 use varve_gpu::delta::row_group::BLOCKS;
-use varve_gpu::delta::{RecParams, rec_cols, rec_keyhead, rec_lanes, window_step};
+use varve_gpu::delta::{RecParams, rec_chunk32, rec_chunk32_prep, rec_chunk32_scan};
+use varve_gpu::delta::{rec_cols, rec_keyhead, rec_lanes, rec_tc32_prep, rec_tc32_scan, rec_wg32_scan, window_step};
 use varve_gpu::geometry::{ROW_GROUPS, WINDOW_TOKENS};
 
 use super::checks::{aligned, axis, row_stride};
+use super::delta_passes::{Passes, fits, steps};
 use super::delta_sizes::{Batch, DeltaSizes, LogGate, Operands, check_tokens};
-use super::dispatch::{Dispatch, Needs, OpError, Pick, Preferred, Spread, Table, Variant};
+use super::dispatch::{Dispatch, Needs, OpError, Pick, Preferred, Spread, Staged, Table, Variant};
 use super::exactness::Exactness;
+use super::tuning::delta_rec as measured;
 use crate::backend::{Launch, Stream, View, ViewMut};
 
 /// The variants, most wanted first. Order and conditions: docs/src/dispatch.md, measured in docs/src/measured/delta.md.
@@ -27,6 +33,69 @@ pub static DELTA_REC: Table<DeltaSizes, RecParams> = Table {
             needs: Needs { cc: 80, spread: Spread::Any },
             preferred: Preferred::Always,
             exactness: Exactness::Bitwise,
+        },
+        Variant {
+            name: "wg32_fast",
+            kernel: |ask| halves_fit(ask, &rec_wg32_scan::DELTA_REC_WG32_FAST_SCAN),
+            launch: |ask| halves(ask, shared_bytes(false, rec_wg32_scan::ALIGN)),
+            staged: Some(F16),
+            needs: Needs { cc: 90, spread: Spread::Any },
+            preferred: Preferred::OptIn,
+            exactness: FAST,
+        },
+        Variant {
+            name: "tc32_fast",
+            kernel: |ask| halves_fit(ask, &rec_tc32_scan::DELTA_REC_TC32_FAST_SCAN),
+            launch: |ask| halves(ask, shared_bytes(false, rec_tc32_scan::ALIGN)),
+            staged: Some(F16),
+            needs: Needs { cc: 80, spread: Spread::Any },
+            preferred: Preferred::OptIn,
+            exactness: FAST,
+        },
+        Variant {
+            name: "wg32",
+            kernel: |ask| halves_fit(ask, &rec_wg32_scan::DELTA_REC_WG32_SCAN),
+            launch: |ask| halves(ask, shared_bytes(true, rec_wg32_scan::ALIGN)),
+            staged: Some(F16_PAIRS),
+            needs: Needs { cc: 90, spread: Spread::Any },
+            preferred: Preferred::Measured { table: measured::WG32, size: prompt_size },
+            exactness: CHUNKED,
+        },
+        Variant {
+            name: "tc32",
+            kernel: |ask| halves_fit(ask, &rec_tc32_scan::DELTA_REC_TC32_SCAN),
+            launch: |ask| halves(ask, shared_bytes(true, rec_tc32_scan::ALIGN)),
+            staged: Some(F16_PAIRS),
+            needs: Needs { cc: 80, spread: Spread::Any },
+            preferred: Preferred::Measured { table: measured::TC32, size: prompt_size },
+            exactness: CHUNKED,
+        },
+        Variant {
+            name: "chunk32",
+            kernel: |ask| {
+                fits(ask, SLOTS)?;
+                ask.instance([
+                    Some(&rec_chunk32_scan::DELTA_REC_CHUNK32_SCAN_VPK1),
+                    Some(&rec_chunk32_scan::DELTA_REC_CHUNK32_SCAN_VPK2),
+                    Some(&rec_chunk32_scan::DELTA_REC_CHUNK32_SCAN_VPK3),
+                    Some(&rec_chunk32_scan::DELTA_REC_CHUNK32_SCAN_VPK4),
+                ])
+            },
+            launch: |ask| {
+                let block = [rec_chunk32_scan::bounds(axis(ask.vpk())).threads, 1, 1];
+                let dynamic_shared = axis(rec_chunk32_scan::shared_bytes(ask.vpk()));
+                Launch { dynamic_shared, ..blocks(ask, ask.key_heads * rec_chunk32_scan::BLOCKS, block) }
+            },
+            staged: Some(Staged {
+                scratch_floats: |ask| rec_chunk32::scratch_floats(ask.value_heads, SLOTS),
+                steps: |ask, scan, scratch| {
+                    let prep = &rec_chunk32_prep::DELTA_REC_CHUNK32_PREP;
+                    steps(ask, Passes { slots: SLOTS, prep }, scan, scratch)
+                },
+            }),
+            needs: Needs { cc: 80, spread: Spread::Any },
+            preferred: Preferred::Measured { table: measured::CHUNK32, size: prompt_size },
+            exactness: CHUNKED_F32,
         },
         Variant {
             name: "lanes",
@@ -71,6 +140,52 @@ pub static DELTA_REC: Table<DeltaSizes, RecParams> = Table {
         },
     ],
 };
+
+/// Chunks that the scratch holds: 4,096 tokens of one sequence.
+const SLOTS: usize = 128;
+
+/// What the chunked variants promise, derived in docs/src/exactness.md#chunked.
+const CHUNKED: Exactness = Exactness::Rounding { bound: 5e-6, ordinary: 5e-6, derived: "exactness.md#chunked" };
+/// With f32 products: closer on inputs of ordinary use.
+const CHUNKED_F32: Exactness = Exactness::Rounding { bound: 5e-6, ordinary: 2e-6, derived: "exactness.md#chunked" };
+/// With one f16 product in place of three.
+const FAST: Exactness = Exactness::Rounding { bound: 2e-3, ordinary: 2e-3, derived: "exactness.md#chunked" };
+
+/// Launches of the tensor-core forms with f16 pairs.
+const F16_PAIRS: Staged<DeltaSizes, RecParams> = Staged {
+    scratch_floats: |ask| scratch_floats(true, ask.value_heads, SLOTS),
+    steps: |ask, scan, scratch| {
+        let prep = &rec_tc32_prep::DELTA_REC_TC32_PREP;
+        steps(ask, Passes { slots: SLOTS, prep }, scan, scratch)
+    },
+};
+
+/// Launches of the tensor-core forms with single f16.
+const F16: Staged<DeltaSizes, RecParams> = Staged {
+    scratch_floats: |ask| scratch_floats(false, ask.value_heads, SLOTS),
+    steps: |ask, scan, scratch| {
+        let prep = &rec_tc32_prep::DELTA_REC_TC32_FAST_PREP;
+        steps(ask, Passes { slots: SLOTS, prep }, scan, scratch)
+    },
+};
+
+/// What thresholds of prompts are compared with.
+fn prompt_size(ask: &DeltaSizes) -> [usize; 2] {
+    [ask.longest, ask.sequences]
+}
+
+/// The scan of a tensor-core form, if its passes fit the call.
+fn halves_fit(ask: &DeltaSizes, scan: &'static Kernel<RecParams>) -> Result<&'static Kernel<RecParams>, String> {
+    fits(ask, SLOTS).map(|()| scan)
+}
+
+/// A block for each half of a value head's columns.
+fn halves(ask: &DeltaSizes, dynamic_shared: u32) -> Launch {
+    Launch {
+        dynamic_shared,
+        ..blocks(ask, ask.value_heads * rec_tc32_scan::SPLIT, [rec_tc32_scan::BOUNDS.threads, 1, 1])
+    }
+}
 
 /// `blocks` blocks for each sequence.
 fn blocks(ask: &DeltaSizes, blocks: usize, block: [u32; 3]) -> Launch {

@@ -5,13 +5,15 @@ use cuda_std::launch::Bounds;
 use cuda_std::thread::{block_idx_x, block_idx_y, grid_dim_x};
 use cuda_std::{global, kernel};
 use varve::backend::{BackendError, Device, EmulatorConfig, Launch, Stream, View};
-use varve::ops::delta_passes::{CHUNK, SLOTS, fits, steps};
+use varve::ops::delta_passes::{CHUNK, Passes, fits, steps};
 use varve::ops::dispatch::{Dispatch, Needs, OpError, Pick, Preferred, Staged, Step, Table, Variant};
 use varve::ops::{DeltaSizes, exactness::Exactness};
 use varve_gpu::delta::RecParams;
 
-const BOUNDS: Bounds = Bounds { threads: 32, min_blocks: 1 };
+const BOUNDS: Bounds = Bounds { threads: 1, min_blocks: 1 };
 const HEADS: usize = 1;
+/// Chunks of a pass.
+const SLOTS: usize = 64;
 
 /// Puts the number of each chunk's first token, plus one, into its slot.
 ///
@@ -50,16 +52,18 @@ pub unsafe fn probe_scan(p: RecParams) {
     }
 }
 
+const PASSES_BY: Passes = Passes { slots: SLOTS, prep: &PROBE_PREP };
+
 static PASSES: Table<DeltaSizes, RecParams> = Table {
     op: "probe",
     rows: &[
         Variant {
             name: "passes",
-            kernel: |ask| fits(ask).map(|()| &PROBE_SCAN),
+            kernel: |ask| fits(ask, SLOTS).map(|()| &PROBE_SCAN),
             launch: |_| Launch::new(1, 1),
             staged: Some(Staged {
                 scratch_floats: |_| SLOTS,
-                steps: |ask, scan, scratch| steps(ask, (&PROBE_PREP, 1), scan, scratch),
+                steps: |ask, scan, scratch| steps(ask, PASSES_BY, scan, scratch),
             }),
             needs: Needs::ANY,
             preferred: Preferred::Always,
@@ -191,25 +195,26 @@ fn passes_cover_the_longest_sequence_and_groups_all_sequences() {
         // SAFETY: a plain value of integers and null pointers.
         let params: RecParams = unsafe { std::mem::zeroed() };
         let scan = Step { kernel: &PROBE_SCAN, launch: Launch::new(16, 384), params };
-        let all = steps(&sizes, (&PROBE_PREP, 256), &scan, std::ptr::null_mut());
+        let all = steps(&sizes, PASSES_BY, &scan, std::ptr::null_mut());
         all.iter().map(|s| (s.launch.grid, s.params.first, s.params.span, s.params.sequences)).collect::<Vec<_>>()
     };
     let one =
         [([128, 1, 1], 0, 2048, 1), ([16, 1, 1], 0, 2048, 1), ([2, 1, 1], 2048, 32, 1), ([16, 1, 1], 2048, 32, 1)];
     assert_eq!(shape(1, 2049), one, "64 chunks of 2 key heads, then one");
-    let three = [([42, 3, 1], 0, 672, 3), ([16, 3, 1], 0, 672, 3), ([2, 3, 1], 672, 32, 3), ([16, 3, 1], 672, 32, 3)];
-    assert_eq!(shape(3, 673), three, "21 chunks of each sequence, then one");
-    let groups: Vec<_> = shape(65, 40).into_iter().step_by(2).collect();
-    let wanted = [([2, 64, 1], 0, 32, 64), ([2, 64, 1], 32, 32, 64), ([4, 1, 1], 0, 64, 1)];
-    assert_eq!(groups, wanted, "64 sequences by one chunk a pass, then the last one in one pass");
+    let three = [([40, 3, 1], 0, 640, 3), ([16, 3, 1], 0, 640, 3), ([2, 3, 1], 640, 32, 3), ([16, 3, 1], 640, 32, 3)];
+    assert_eq!(shape(3, 641), three, "five times four chunks of each sequence, then one");
+    let groups: Vec<_> = shape(33, 140).into_iter().step_by(2).collect();
+    let (whole, rest) = (([8, 16, 1], 0, 128, 16), ([2, 16, 1], 128, 32, 16));
+    let wanted = [whole, rest, whole, rest, ([10, 1, 1], 0, 160, 1)];
+    assert_eq!(groups, wanted, "16 sequences by four chunks a pass, twice, then the last one in one pass");
 }
 
 #[test]
 fn a_kept_state_needs_one_pass() {
     let kept = |longest| DeltaSizes { state_kept: true, ..DeltaSizes::single(2, 6, longest) };
-    assert_eq!(fits(&kept(2048)), Ok(()));
-    assert!(fits(&kept(2049)).unwrap_err().contains("one pass of 2048 tokens must do for 2049"));
-    assert_eq!(fits(&DeltaSizes { state_kept: false, ..kept(2049) }), Ok(()));
+    assert_eq!(fits(&kept(2048), SLOTS), Ok(()));
+    assert!(fits(&kept(2049), SLOTS).unwrap_err().contains("one pass of 2048 tokens must do for 2049"));
+    assert_eq!(fits(&DeltaSizes { state_kept: false, ..kept(2049) }, SLOTS), Ok(()));
 }
 
 #[test]

@@ -13,6 +13,11 @@ pub(crate) fn fma(a: f32, b: f32, c: f32) -> f32 {
 }
 
 #[inline(always)]
+pub(crate) fn exp2_approx(x: f32) -> f32 {
+    crate::float::exp2(x)
+}
+
+#[inline(always)]
 pub(crate) fn sqrt(x: f32) -> f32 {
     x.sqrt()
 }

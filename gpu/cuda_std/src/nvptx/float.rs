@@ -1,4 +1,4 @@
-//! Rounded operations and conversions. None flushes subnormals, none approximates.
+//! Rounded operations and conversions. None but `exp2_approx` flushes subnormals or approximates.
 
 use super::require_sm80;
 use core::arch::asm;
@@ -26,6 +26,16 @@ unsafe extern "C" {
 pub(crate) fn fma(a: f32, b: f32, c: f32) -> f32 {
     // SAFETY: arithmetic on registers, here and below.
     unsafe { llvm_fma(a, b, c) }
+}
+
+#[inline(always)]
+pub(crate) fn exp2_approx(x: f32) -> f32 {
+    let y: f32;
+    // SAFETY: see `fma`.
+    unsafe {
+        asm!("ex2.approx.ftz.f32 {y}, {x};", y = lateout(reg32) y, x = in(reg32) x, options(pure, nomem, nostack))
+    }
+    y
 }
 
 #[inline(always)]

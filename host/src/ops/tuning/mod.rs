@@ -1,6 +1,8 @@
 //! Measured tables: where a variant pays, by kind of device, each row with the measurement that it comes from. They decide
 //! speed only. `varve bench --emit-thresholds` prints rows from its own figures.
 
+pub mod delta_rec;
+
 use super::reason::Reason;
 use crate::backend::Caps;
 

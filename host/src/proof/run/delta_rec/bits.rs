@@ -6,7 +6,7 @@ use super::super::row::Row;
 use super::super::{Context, judge};
 use super::{DATA, Group, RecVariant, all_fail, is_chunked, new_row, same_bits, sizes};
 use crate::ops::DeltaSizes;
-use crate::ops::delta_passes::CHUNK;
+use crate::ops::delta_passes::CUT;
 use crate::ops::delta_rec::{DELTA_REC, StateAfter};
 use crate::ops::exactness::Exactness;
 use crate::proof::case::{RecCase, RecShape};
@@ -57,11 +57,11 @@ fn whole_call(loaded: &mut Loaded<'_>, variant: &str) -> Result<Outcome, Flaw> {
     loaded.whole(variant, StateAfter::Updated, false)
 }
 
-/// Every cut of a call in two gives the bits of the whole call; of a chunked one, cuts between chunks.
+/// Every cut of a call in two gives the bits of the whole call; of a chunked one, cuts at multiples of [`CUT`] tokens.
 pub(super) fn split(context: &Context<'_>, name: &str, (group, shape): (Group, RecShape)) -> Vec<Row> {
     let variants = group.variants(context, &sizes(&shape));
     let (case, tokens) = (RecCase::new(shape, &BASE, DATA), shape.tokens);
-    let step = if group == Group::Chunked { CHUNK } else { 1 };
+    let step = if group == Group::Chunked { CUT } else { 1 };
     held_to(context, name, &case, (group, &variants), whole_call, |loaded, variant| {
         let cut = |cut: usize| {
             let outcome = loaded.pieces(&[(variant.name, 0..cut), (variant.name, cut..tokens)])?;

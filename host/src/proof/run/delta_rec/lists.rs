@@ -124,7 +124,7 @@ fn chunked(mut lists: Lists) -> Vec<Work> {
     let main = |tokens: usize| RecShape::dense(key_heads, value_heads, tokens);
     let few = |tokens: usize| if small { RecShape::dense(1, 1, tokens) } else { main(tokens) };
 
-    // Ends of chunks of 32 tokens; of passes of 2,048.
+    // Ends of chunks of 32 tokens; of passes of 2,048 and 4,096.
     let tokens: &[usize] = if thorough {
         &[1, 2, 3, 5, 8, 31, 32, 33, 63, 64, 65, 95, 96, 97, 127, 128, 129, 130, 257, 515]
     } else {
@@ -132,7 +132,9 @@ fn chunked(mut lists: Lists) -> Vec<Work> {
     };
     tokens.iter().for_each(|&tokens| lists.whole(&BASE, main(tokens)));
     if !small {
-        [2047, 2048, 2049, 2080, 4099, 8192].into_iter().for_each(|tokens| lists.whole(&BASE, main(tokens)));
+        [2047, 2048, 2049, 2080, 4095, 4096, 4099, 8192]
+            .into_iter()
+            .for_each(|tokens| lists.whole(&BASE, main(tokens)));
     }
     let heads: &[(usize, usize)] = if thorough {
         &[(1, 1), (1, 4), (2, 6), (4, 12), (16, 16), (16, 32), (32, 32), (16, 64), (1, 5)]
@@ -163,14 +165,14 @@ fn chunked(mut lists: Lists) -> Vec<Work> {
         lists.stress(main(32_768));
     }
 
-    lists.bits("split", few(97), bits::split);
+    lists.bits("split", few(289), bits::split);
     lists.bits("kept", few(40), bits::kept);
     lists.bits("k13_handover", few(66), bits::handover);
     lists.padding(if small { (1, 1) } else { (16, 48) });
     lists.batches(if small { (1, 1) } else { (2, 6) }, &[1, 33, 0, 64, 130]);
     if thorough {
         const MANY: &[usize] = &[40; 66];
-        lists.bits("split", few(257), bits::split);
+        lists.bits("split", few(515), bits::split);
         lists.batches((1, 1), MANY);
     }
     lists.works

@@ -1,0 +1,221 @@
+//! The stages of a scanning block: four warps fill them, four warps scan what is there. A stage has two named barriers, one
+//! that it is full and one that it is empty.
+
+use cuda_std::barrier::{arrive_named, sync_named};
+use cuda_std::thread::block_idx_y;
+use cuda_std::{global, shared, warp};
+
+use super::RecParams;
+use super::chunk::{CHUNK, head_bytes, image_bytes, key_bytes, slot_of};
+use super::chunk_rows::{RowSource, Rows, SPLITTERS, VALUE_BYTES, ValueQuads, Values};
+
+/// Warps that scan: 64 columns of a head.
+pub const SCANNERS: usize = 4;
+/// Threads of a block: the scanning warps, then those that fill stages.
+pub const THREADS: u32 = 32 * (SCANNERS + SPLITTERS) as u32;
+/// Stages of a ring.
+pub const STAGES: usize = 2;
+
+/// Bytes of a stage, of which each starts at a multiple of `align`: images, scalars and v.
+const fn stage_bytes(pairs: bool, align: usize) -> usize {
+    (key_bytes(pairs) + head_bytes(pairs) + VALUE_BYTES).next_multiple_of(align)
+}
+
+/// Dynamic shared memory of a ring, with room to start at a multiple of `align`.
+pub const fn shared_bytes(pairs: bool, align: usize) -> u32 {
+    (STAGES * stage_bytes(pairs, align) + align) as u32
+}
+
+/// A stage's parts in shared memory.
+#[derive(Clone, Copy)]
+pub struct Stage {
+    index: usize,
+    /// k, q images.
+    pub keys: *mut u8,
+    /// T, P images.
+    pub head: *mut u8,
+    /// Scalars of the tokens.
+    pub scalars: *mut f32,
+    /// v of the block's columns, then y: f32 `[32][VALUE_PITCH]`.
+    pub values: *mut f32,
+}
+
+/// The ring; chunk c is in stage c mod `STAGES`. Stages start at multiples of `ALIGN`: 1,024 is what the swizzle of `wgmma`
+/// counts from.
+#[derive(Clone, Copy)]
+pub struct Ring<const PAIRS: bool, const ALIGN: usize> {
+    start: *mut u8,
+}
+
+impl<const PAIRS: bool, const ALIGN: usize> Ring<PAIRS, ALIGN> {
+    /// The ring in the block's dynamic shared memory.
+    #[inline(always)]
+    pub fn here() -> Self {
+        let start = shared::dynamic_shared::<u8>();
+        Self { start: start.wrapping_add(start.addr().wrapping_neg() % ALIGN) }
+    }
+
+    /// The stage of chunk `chunk`.
+    #[inline(always)]
+    pub fn stage(self, chunk: usize) -> Stage {
+        let index = chunk % STAGES;
+        let keys = self.start.wrapping_add(index * stage_bytes(PAIRS, ALIGN));
+        let head = keys.wrapping_add(key_bytes(PAIRS));
+        let scalars = head.wrapping_add(image_bytes(PAIRS));
+        Stage { index, keys, head, scalars: scalars.cast(), values: head.wrapping_add(head_bytes(PAIRS)).cast() }
+    }
+
+    /// A scanning warp: waits for the chunk in `stage`.
+    #[inline(always)]
+    #[track_caller]
+    pub fn wait_full(self, stage: Stage) {
+        // SAFETY: ids 1 to STAGES; all warps of the block take part.
+        unsafe { sync_named(1 + stage.index as u32, THREADS) };
+    }
+
+    /// A scanning warp: it has read all it needs of `stage`, and its outputs are there.
+    #[inline(always)]
+    #[track_caller]
+    pub fn give_back(self, stage: Stage) {
+        // SAFETY: ids behind those above; the filling warps wait.
+        unsafe { arrive_named((1 + STAGES + stage.index) as u32, THREADS) };
+    }
+
+    /// Filling warp `warp`: brings the chunks, and the outputs to memory, of value head `head`, columns `column ..`, of the block's sequence, `p`, a part of
+    /// the call `whole`.
+    /// `make_visible` is what the scanning warps' products need between a write and a barrier.
+    ///
+    /// # Safety
+    /// Scratch holds the chunks; the scanning warps take and give back every one.
+    #[inline(always)]
+    pub unsafe fn fill(
+        self,
+        whole: &RecParams,
+        p: &RecParams,
+        head: usize,
+        column: usize,
+        warp: usize,
+        make_visible: impl Fn(),
+    ) {
+        let filler = Filler::<PAIRS> {
+            chunks: (p.tokens as usize).div_ceil(CHUNK),
+            rows: RowSource::new(p, head % p.key_heads as usize, warp),
+            values: ValueQuads::new(p, head, column, warp),
+            slots: slot_of::<PAIRS>(p, block_idx_y() as usize * (whole.span as usize / CHUNK), head),
+            slot_bytes: p.value_heads as usize * head_bytes(PAIRS),
+            warp,
+        };
+        // Two chunks are under way, each in registers of its own.
+        let (mut even, mut odd) = (filler.load(0), filler.load(1));
+        for chunk in (0..filler.chunks).step_by(2) {
+            // SAFETY: chunks in order.
+            unsafe { self.fill_stage(&filler, chunk, &even, &make_visible) };
+            even = filler.load(chunk + 2);
+            if chunk + 1 < filler.chunks {
+                // SAFETY: as above.
+                unsafe { self.fill_stage(&filler, chunk + 1, &odd, &make_visible) };
+                odd = filler.load(chunk + 3);
+            }
+        }
+        for chunk in filler.chunks.saturating_sub(STAGES)..filler.chunks {
+            // SAFETY: the last chunks.
+            unsafe { self.take_back(&filler, chunk) };
+        }
+    }
+
+    /// Puts a chunk into its stage when that is empty, and hands it over.
+    ///
+    /// # Safety
+    /// Called for all chunks in order by the filling warps.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn fill_stage(self, filler: &Filler<PAIRS>, chunk: usize, load: &Load, make_visible: &impl Fn()) {
+        let stage = self.stage(chunk);
+        // SAFETY: the stage has no reader left behind the barrier of the chunk before it there; all warps of the block take
+        // part in the barrier.
+        unsafe {
+            if chunk >= STAGES {
+                self.take_back(filler, chunk - STAGES);
+            }
+            filler.rows.store::<PAIRS>(stage.keys, &load.rows);
+            filler.store_head(stage.head, &load.head);
+            filler.values.store(stage.values, &load.values);
+            make_visible();
+            arrive_named(1 + stage.index as u32, THREADS);
+        }
+    }
+
+    /// Waits until the scanning warps are done with `chunk`, and brings its outputs to memory.
+    ///
+    /// # Safety
+    /// Called once for each chunk by the filling warps.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn take_back(self, filler: &Filler<PAIRS>, chunk: usize) {
+        let stage = self.stage(chunk);
+        // SAFETY: as in `give_back`; the outputs are complete behind the barrier.
+        unsafe {
+            sync_named((1 + STAGES + stage.index) as u32, THREADS);
+            filler.values.flush(stage.values, chunk * CHUNK);
+        }
+    }
+}
+
+/// What a filling warp knows.
+struct Filler<const PAIRS: bool> {
+    chunks: usize,
+    rows: RowSource,
+    values: ValueQuads,
+    /// The value head's part of the sequence's first slot.
+    slots: *const u8,
+    slot_bytes: usize,
+    warp: usize,
+}
+
+/// A lane's part of a chunk.
+struct Load {
+    rows: Rows,
+    values: Values,
+    head: [[u32; 4]; UNITS],
+}
+
+/// Units of 16 bytes that a lane brings of what a value head needs.
+const UNITS: usize = head_bytes(true).div_ceil(16 * 32 * SPLITTERS);
+
+impl<const PAIRS: bool> Filler<PAIRS> {
+    /// Byte of the lane's unit `i`.
+    #[inline(always)]
+    fn unit(&self, i: usize) -> usize {
+        ((i * SPLITTERS + self.warp) * 32 + warp::lane_id() as usize) * 16
+    }
+
+    /// Loads the lane's part of `chunk`; zeros behind the last one.
+    #[inline(always)]
+    fn load(&self, chunk: usize) -> Load {
+        let mut head = [[0u32; 4]; UNITS];
+        if chunk < self.chunks {
+            let from = self.slots.wrapping_add(chunk * self.slot_bytes);
+            for i in 0..UNITS {
+                if self.unit(i) < head_bytes(PAIRS) {
+                    // SAFETY: inside the slot; multiples of 16 bytes. Written by the launch before.
+                    head[i] = unsafe { global::load4(from.wrapping_add(self.unit(i)).cast::<u32>()) };
+                }
+            }
+        }
+        Load { rows: self.rows.load(chunk * CHUNK), values: self.values.load(chunk * CHUNK), head }
+    }
+
+    /// Stores what a value head needs in a stage.
+    ///
+    /// # Safety
+    /// The stage's part at `to` has no reader.
+    #[inline(always)]
+    unsafe fn store_head(&self, to: *mut u8, head: &[[u32; 4]; UNITS]) {
+        for i in 0..UNITS {
+            if self.unit(i) < head_bytes(PAIRS) {
+                // SAFETY: inside the stage.
+                unsafe { shared::store4(to.add(self.unit(i)).cast::<u32>(), head[i]) };
+            }
+        }
+    }
+}

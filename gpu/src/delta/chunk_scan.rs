@@ -1,0 +1,331 @@
+//! What the tensor-core forms share in a warp that scans chunks: its 16 columns of a head, held transposed, its values
+//! and outputs, and the steps between the products.
+//!
+//! The warp holds the state S^T as 16 C tiles of m16n8: tile j has the warp's 16 columns as rows and state rows 8 j ..
+//! as columns. Two neighbouring tiles are, register for register, the A fragment of one k-step of 16, so S, Y, D and
+//! what is added to S go from product to product without leaving the lane's registers.
+
+use cuda_std::{float, global, int, shared, warp};
+
+use super::RecParams;
+use super::chunk::{
+    BETA, BETA_DECAY, CHUNK, CHUNK_SCALE, D_SHIFT, DECAY, KEY_SCALE, REST, REST_EXPONENT, larger, power_of_two,
+    scale_exponent, warp_largest,
+};
+use super::chunk_rows::VALUE_PITCH;
+use crate::geometry::{HEAD_DIM, OUTPUT_SCALE};
+
+/// Columns of a warp.
+pub const COLUMNS: usize = 16;
+/// C tiles of the state: 8 rows each.
+pub const STATE_TILES: usize = HEAD_DIM / 8;
+/// C tiles of a chunk: 8 tokens each.
+pub const TOKEN_TILES: usize = CHUNK / 8;
+
+/// After every so many chunks of a sequence the state is scaled anew ([`Scaled::settle`]): what goes before leaves nothing
+/// but the state then, so a call may be cut there without changing a bit.
+pub const SETTLED: usize = 4;
+
+/// The warp's part of the state.
+pub type State = [f32; 4 * STATE_TILES];
+/// A value for each of the warp's columns and the chunk's tokens.
+pub type Tokens = [f32; 4 * TOKEN_TILES];
+
+/// Where a lane's values lie in memory.
+#[derive(Clone, Copy)]
+pub struct Lane {
+    /// State row 2 (l mod 4), the lane's first column.
+    state: *mut f32,
+    row_pitch: usize,
+}
+
+impl Lane {
+    /// For columns `column .. + 16` of value head `head` of the block's sequence `p`.
+    #[inline(always)]
+    pub fn new(p: &RecParams, head: usize, column: usize) -> Self {
+        let lane = warp::lane_id() as usize;
+        let (g, pair) = (lane / 4, lane % 4 * 2);
+        let row_pitch = p.value_heads as usize * HEAD_DIM;
+        let at = head * HEAD_DIM + column + g;
+        Self { state: p.state.wrapping_add(pair * row_pitch + at), row_pitch }
+    }
+
+    /// Loads the state.
+    #[inline(always)]
+    pub fn load_state(&self) -> State {
+        let mut s = [0.0f32; 4 * STATE_TILES];
+        for j in 0..STATE_TILES {
+            for i in 0..4 {
+                let at = self.state.wrapping_add((8 * j + i % 2) * self.row_pitch + i / 2 * 8);
+                // SAFETY: row 8 j + pair + i mod 2 < 128, columns of the head; only this lane touches them.
+                s[4 * j + i] = unsafe { global::load(at) };
+            }
+        }
+        s
+    }
+
+    /// Stores the state.
+    #[inline(always)]
+    pub fn store_state(&self, s: &State) {
+        let row_pitch = int::opaque(self.row_pitch); // else 32 row addresses stay in registers from the load on
+        for j in 0..STATE_TILES {
+            for i in 0..4 {
+                let at = self.state.wrapping_add((8 * j + i % 2) * row_pitch + i / 2 * 8);
+                // SAFETY: as in `load_state`.
+                unsafe { global::store(at, s[4 * j + i]) };
+            }
+        }
+    }
+}
+
+/// The state of the warp's columns: times `2^exponent`, so that it fits f16.
+pub struct Scaled {
+    /// The values, all below `2^15`.
+    pub s: State,
+    exponent: i32,
+    /// No magnitude of `s` in the warp exceeds it.
+    largest: f32,
+}
+
+impl Scaled {
+    /// Loads the state and scales it so that its largest magnitude in the warp is in `2^13 .. 2^14`.
+    #[inline(always)]
+    pub fn load(lane: &Lane) -> Self {
+        let s = lane.load_state();
+        let mut state = Self { s, exponent: 0, largest: 0.0 };
+        state.settle();
+        state
+    }
+
+    /// Stores the state without the scale.
+    #[inline(always)]
+    pub fn store(&self, lane: &Lane) {
+        let mut s = self.s;
+        let unscale = power_of_two(-self.exponent);
+        for i in 0..4 * STATE_TILES {
+            s[i] *= unscale;
+        }
+        lane.store_state(&s);
+    }
+}
+
+/// What a chunk's steps need besides the products, made before the first of them is done. Exponents come from bounds
+/// instead of maxima, so that nothing waits for an exchange between lanes: `|X| <= sqrt(128) max |S|` by Cauchy and
+/// Schwarz, `|D_t| <= 32 beta_t max(|v| + |X|)` since no entry of T exceeds 1.
+pub struct Steps {
+    /// Y is times `2^ey`.
+    ey: i32,
+    /// `beta v 2^ey`.
+    value: Tokens,
+    /// What X's sums are to be multiplied by.
+    predicted: [f32; 2 * TOKEN_TILES],
+    /// What the sums of Q S are to be multiplied by, but for `e^G`.
+    carried: f32,
+}
+
+impl Steps {
+    /// From the stage's scalars, v of the chunk, and the state before it.
+    ///
+    /// # Safety
+    /// `scalars` are those of the chunk.
+    #[inline(always)]
+    pub unsafe fn new(scalars: *const f32, v: &Tokens, state: &Scaled) -> Self {
+        let mut largest = [0.0f32; 2];
+        for i in 0..4 * TOKEN_TILES {
+            largest[i % 2] = larger(largest[i % 2], v[i]);
+        }
+        let v_largest = warp_largest(float::max(largest[0], largest[1]));
+        let bound = float::fma(11.4 * state.largest, power_of_two(-state.exponent), v_largest);
+        let ey = scale_exponent(bound.to_bits());
+        let unscale = power_of_two(-state.exponent - KEY_SCALE);
+        // Below -126 v is so much larger than the state that X counts for nothing.
+        let rescale = power_of_two((ey - state.exponent - KEY_SCALE).max(-126));
+        let scale = power_of_two(ey);
+        let (mut value, mut predicted) = ([0.0f32; 4 * TOKEN_TILES], [0.0f32; 2 * TOKEN_TILES]);
+        for j in 0..TOKEN_TILES {
+            // SAFETY: tiles of the scalars.
+            let (beta, beta_decay) = unsafe { (two(scalars, BETA, j), two(scalars, BETA_DECAY, j)) };
+            for e in 0..2 {
+                predicted[2 * j + e] = -(beta_decay[e] * rescale);
+                value[4 * j + e] = v[4 * j + e] * (beta[e] * scale);
+                value[4 * j + 2 + e] = v[4 * j + 2 + e] * (beta[e] * scale);
+            }
+        }
+        Self { ey, value, predicted, carried: unscale * OUTPUT_SCALE }
+    }
+
+    /// `Y = beta (v - e^G X)` times `2^ey`, from the sums of X.
+    #[inline(always)]
+    pub fn right_side(&self, x: &[f32]) -> Tokens {
+        let mut y = [0.0f32; 4 * TOKEN_TILES];
+        for j in 0..TOKEN_TILES {
+            for i in 0..4 {
+                y[4 * j + i] = float::fma(self.predicted[2 * j + i % 2], x[4 * j + i], self.value[4 * j + i]);
+            }
+        }
+        y
+    }
+
+    /// D times `2^(ey - 5)` and `e^(G_L - G) D` times `2^(ey - 5 + em)`, from the sums of T Y.
+    ///
+    /// # Safety
+    /// As for [`new`](Self::new).
+    #[inline(always)]
+    pub unsafe fn corrections(&self, scalars: *const f32, sums: &Tokens) -> [Tokens; 2] {
+        let (mut d, mut kept) = ([0.0f32; 4 * TOKEN_TILES], [0.0f32; 4 * TOKEN_TILES]);
+        for j in 0..TOKEN_TILES {
+            // SAFETY: tiles of the scalars.
+            let rest = unsafe { two(scalars, REST, j) };
+            for i in 0..4 {
+                let at = 4 * j + i;
+                d[at] = sums[at] * power_of_two(-D_SHIFT);
+                kept[at] = sums[at] * rest[i % 2];
+            }
+        }
+        [d, kept]
+    }
+
+    /// `y = (e^G Q S + P D) / sqrt(128)` from the sums of both.
+    ///
+    /// # Safety
+    /// As for [`new`](Self::new).
+    #[inline(always)]
+    pub unsafe fn outputs(&self, scalars: *const f32, qs: &[f32], pd: &Tokens) -> Tokens {
+        let unscale = power_of_two(5 - self.ey - CHUNK_SCALE) * OUTPUT_SCALE;
+        let mut y = [0.0f32; 4 * TOKEN_TILES];
+        for j in 0..TOKEN_TILES {
+            // SAFETY: tiles of the scalars.
+            let decay = unsafe { two(scalars, DECAY, j) };
+            let carried = [decay[0] * self.carried, decay[1] * self.carried];
+            for i in 0..4 {
+                let at = 4 * j + i;
+                y[at] = float::fma(pd[at], unscale, carried[i % 2] * qs[at]);
+            }
+        }
+        y
+    }
+
+    /// How the state goes on, before the sums that are added are known: its new exponent comes from
+    /// `max |S| <= e^G_L max |S| + 32 max |e^(G_L - G) D|`.
+    ///
+    /// # Safety
+    /// As for [`new`](Self::new).
+    #[inline(always)]
+    pub unsafe fn turn(&self, scalars: *const f32, state: &Scaled, kept: &Tokens) -> Turn {
+        let mut largest = [0.0f32; 2];
+        for i in 0..4 * TOKEN_TILES {
+            largest[i % 2] = larger(largest[i % 2], kept[i]);
+        }
+        let kept_largest = warp_largest(float::max(largest[0], largest[1]));
+        // SAFETY: the last token's decay, and em.
+        let (whole, em) = unsafe {
+            (shared::load(scalars.add(DECAY + CHUNK - 1)), shared::load(scalars.add(REST_EXPONENT).cast::<i32>()))
+        };
+        let kept_exponent = self.ey - 5 + em;
+        let old = whole * (state.largest * power_of_two(-state.exponent));
+        let bound = float::fma(32.0 * kept_largest, power_of_two((-kept_exponent).max(-126)), old);
+        let exponent = scale_exponent(bound.to_bits());
+        let shift = exponent - state.exponent;
+        Turn {
+            exponent,
+            largest: bound * power_of_two(exponent),
+            old: whole * power_of_two(shift / 2) * power_of_two(shift - shift / 2),
+            added: power_of_two((exponent - kept_exponent - KEY_SCALE).clamp(-126, 126)),
+        }
+    }
+}
+
+/// See [`Steps::turn`].
+pub struct Turn {
+    exponent: i32,
+    /// The bound on the new state.
+    largest: f32,
+    /// What the state is multiplied by.
+    old: f32,
+    /// What the sums are multiplied by.
+    added: f32,
+}
+
+impl Turn {
+    /// `S = e^G_L S + sum`: one rounding a chunk where it matters, since the sums on tensor cores start from 0.
+    #[inline(always)]
+    pub fn apply(&self, state: &mut Scaled, sums: &[f32; 4 * STATE_TILES]) {
+        for i in 0..4 * STATE_TILES {
+            state.s[i] = float::fma(self.old, state.s[i], sums[i] * self.added);
+        }
+        (state.exponent, state.largest) = (self.exponent, self.largest);
+    }
+}
+
+impl Scaled {
+    /// Scales the state by its largest magnitude, as [`load`](Self::load) does. In between the scale comes from bounds,
+    /// which are up to 2^6 times too large after a chunk and grow with the number of chunks.
+    #[inline(always)]
+    pub fn settle(&mut self) {
+        let largest = warp_largest(largest_of(&self.s)) * power_of_two(-self.exponent);
+        let exponent = scale_exponent(largest.to_bits());
+        // Only a state of zeros is further away.
+        let scale = power_of_two((exponent - self.exponent).clamp(-126, 126));
+        for i in 0..4 * STATE_TILES {
+            self.s[i] *= scale;
+        }
+        (self.exponent, self.largest) = (exponent, largest * power_of_two(exponent));
+    }
+}
+
+/// Where the lane's value `i` of tile `j` lies in a stage's values, for scanning warp `warp`.
+#[inline(always)]
+fn value_at(warp: usize, j: usize, i: usize) -> usize {
+    let lane = warp::lane_id() as usize;
+    (8 * j + lane % 4 * 2 + i % 2) * VALUE_PITCH + warp * COLUMNS + lane / 4 + i / 2 * 8
+}
+
+/// The lane's values of v of the chunk.
+///
+/// # Safety
+/// `values` are those of a stage that holds the chunk.
+#[inline(always)]
+pub unsafe fn read_values(values: *const f32, warp: usize) -> Tokens {
+    let mut v = [0.0f32; 4 * TOKEN_TILES];
+    for j in 0..TOKEN_TILES {
+        for i in 0..4 {
+            // SAFETY: a token of the chunk, a column of the warp.
+            v[4 * j + i] = unsafe { shared::load(values.add(value_at(warp, j, i))) };
+        }
+    }
+    v
+}
+
+/// Writes the lane's outputs of the chunk in place of v.
+///
+/// # Safety
+/// As for [`read_values`].
+#[inline(always)]
+pub unsafe fn write_outputs(values: *mut f32, warp: usize, y: &Tokens) {
+    for j in 0..TOKEN_TILES {
+        for i in 0..4 {
+            // SAFETY: a token of the chunk, a column of the warp; the lane read v there.
+            unsafe { shared::store(values.add(value_at(warp, j, i)), y[4 * j + i]) };
+        }
+    }
+}
+
+/// The scalars of the lane's two tokens of tile `tile`.
+///
+/// # Safety
+/// `scalars` are those of a stage.
+#[inline(always)]
+unsafe fn two(scalars: *const f32, kind: usize, tile: usize) -> [f32; 2] {
+    // SAFETY: `8 tile + pair + 1 < 32`; a multiple of 8 bytes.
+    unsafe { shared::load2(scalars.add(kind + 8 * tile + warp::lane_id() as usize % 4 * 2)) }
+}
+
+/// The lane's largest magnitude of the state.
+#[inline(always)]
+fn largest_of(s: &State) -> f32 {
+    let mut largest = [0.0f32; 4];
+    for i in 0..4 * STATE_TILES {
+        largest[i % 4] = larger(largest[i % 4], s[i]);
+    }
+    float::max(float::max(largest[0], largest[1]), float::max(largest[2], largest[3]))
+}
