@@ -12,7 +12,7 @@ use super::RecParams;
 /// Tokens of a chunk.
 pub const CHUNK: usize = 32;
 /// Exponent of the scale of the k and q images: `|x| <= 1`.
-pub const KEY_SCALE: i32 = 0;
+pub const KEY_SCALE: i32 = 8;
 /// Exponent of the scale of the P and T images: `|x| <= 1`.
 pub const CHUNK_SCALE: i32 = 13;
 
@@ -80,13 +80,13 @@ pub fn slot_of<const PAIRS: bool>(p: &RecParams, slot: usize, head: usize) -> *m
 /// Byte of unit `unit` (8 f16) of row `row` of a k, q image.
 #[inline(always)]
 pub fn key_at(row: usize, unit: usize) -> usize {
-    unit / 8 * COLUMN_BLOCK + row * 128 + (unit % 8 ^ row % 8) * 16
+    unit / 8 * COLUMN_BLOCK + row * 128 + ((unit % 8) ^ (row % 8)) * 16
 }
 
 /// Byte of unit `unit` of row `row` of a P or T image.
 #[inline(always)]
 pub fn chunk_at(row: usize, unit: usize) -> usize {
-    row * 64 + (unit ^ row / 2 % 4) * 16
+    row * 64 + (unit ^ (row / 2 % 4)) * 16
 }
 
 /// A lane's byte in `ldmatrix_x4` of 16 rows and 16 columns of an image, in one of two orders of its four 8 x 8 matrices.
@@ -127,19 +127,19 @@ impl MatrixLane {
     #[inline(always)]
     fn of(row_block: usize, unit: usize) -> Self {
         let r = warp::lane_id() as usize % 8;
-        Self { row: row_block * 8 + r, key_unit: (unit ^ r) * 16, chunk_unit: (unit ^ r / 2) * 16 }
+        Self { row: row_block * 8 + r, key_unit: (unit ^ r) * 16, chunk_unit: (unit ^ (r / 2)) * 16 }
     }
 
     /// Byte for rows `row0 ..` (a multiple of 8) and columns `16 step ..` of a k, q image.
     #[inline(always)]
     pub fn key(&self, row0: usize, step: usize) -> usize {
-        step / 4 * COLUMN_BLOCK + row0 * 128 + self.row * 128 + (step % 4 * 32 ^ self.key_unit)
+        step / 4 * COLUMN_BLOCK + row0 * 128 + self.row * 128 + ((step % 4 * 32) ^ self.key_unit)
     }
 
     /// Byte for rows `row0 ..` (a multiple of 8) and columns `16 step ..` of a P or T image.
     #[inline(always)]
     pub fn chunk(&self, row0: usize, step: usize) -> usize {
-        row0 * 64 + self.row * 64 + (step * 32 ^ self.chunk_unit)
+        row0 * 64 + self.row * 64 + ((step * 32) ^ self.chunk_unit)
     }
 }
 

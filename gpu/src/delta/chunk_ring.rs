@@ -81,9 +81,9 @@ impl<const PAIRS: bool, const ALIGN: usize> Ring<PAIRS, ALIGN> {
         unsafe { arrive_named((1 + STAGES + stage.index) as u32, THREADS) };
     }
 
-    /// Filling warp `warp`: brings the chunks, and the outputs to memory, of value head `head`, columns `column ..`, of the block's sequence, `p`, a part of
-    /// the call `whole`.
-    /// `make_visible` is what the scanning warps' products need between a write and a barrier.
+    /// Filling warp `warp`: brings the chunks of value head `head`, columns `column ..`, of the block's sequence, `p`, a part of
+    /// the call `whole`, and takes their outputs to memory. `make_visible` is what the scanning warps' products need between a
+    /// write and a barrier.
     ///
     /// # Safety
     /// Scratch holds the chunks; the scanning warps take and give back every one.

@@ -71,8 +71,8 @@ pub unsafe fn delta_rec_keyhead_vpk4(p: RecParams) {
 #[inline(always)]
 unsafe fn body<const VPK: usize>(p: RecParams) {
     // SAFETY: the grid's y is a sequence. The same for every thread of the block, before its first barrier.
-    let p = unsafe { p.of_block() };
-    if p.tokens == 0 {
+    let part = unsafe { p.part() };
+    if part.tokens == 0 {
         return;
     }
     let (x, group) = (thread_idx_x() as usize, thread_idx_y() as usize);
@@ -82,7 +82,7 @@ unsafe fn body<const VPK: usize>(p: RecParams) {
     let key_width = key_heads * HEAD_DIM;
     let row_pitch = p.value_heads as usize * HEAD_DIM;
     let column = column_block * COLUMNS;
-    let tokens = p.tokens as usize;
+    let tokens = part.tokens as usize;
     let qk = shared_array![f32; 2 * STAGE * QK];
     let v = shared_array![f32; 2 * STAGE * HEADS * COLUMNS];
     let gates = shared_array![f32; 2 * STAGE * HEADS * 2];
@@ -92,32 +92,34 @@ unsafe fn body<const VPK: usize>(p: RecParams) {
     // Starts the copies of the tokens from `first` on into buffer `buffer`; one group, empty past the end.
     let stage = |first: usize, buffer: usize| {
         let n = tokens.saturating_sub(first).min(STAGE);
-        // SAFETY: every token copied is below `tokens`; sources stay in their token's rows, destinations in their buffer;
+        // SAFETY: every token copied is one of the part's; sources stay in their token's rows, destinations in their buffer;
         // all addresses are multiples of 16 bytes (of 4 for gates). The buffer has no reader left (see Barriers).
         unsafe {
             for i in 0..STAGE * 2 * HEAD_DIM / 4 / 128 {
                 let piece = thread + 128 * i;
-                let (t, part) = (piece / 64, piece % 64);
+                let (t, quad) = (piece / 64, piece % 64);
                 if t < n {
-                    let from = (first + t) * p.qkv_stride as usize + part / 32 * key_width + key_head * HEAD_DIM;
-                    let to = (buffer * STAGE + t) * QK + part * 4;
-                    copy::cp_async16(qk.add(to), p.qkv.add(from + part % 32 * 4));
+                    let from =
+                        (part.first + first + t) * p.qkv_stride as usize + quad / 32 * key_width + key_head * HEAD_DIM;
+                    let to = (buffer * STAGE + t) * QK + quad * 4;
+                    copy::cp_async16(qk.add(to), p.qkv.add(from + quad % 32 * 4));
                 }
             }
             for i in 0..(STAGE * VPK * COLUMNS / 4).div_ceil(128) {
                 let piece = thread + 128 * i;
-                let (t, j, part) = (piece / (VPK * 8), piece / 8 % VPK, piece % 8);
+                let (t, j, quad) = (piece / (VPK * 8), piece / 8 % VPK, piece % 8);
                 if t < n {
                     let head = key_head + j * key_heads;
-                    let from = (first + t) * p.qkv_stride as usize + 2 * key_width + head * HEAD_DIM + column;
-                    let to = ((buffer * STAGE + t) * VPK + j) * COLUMNS + part * 4;
-                    copy::cp_async16(v.add(to), p.qkv.add(from + part * 4));
+                    let from =
+                        (part.first + first + t) * p.qkv_stride as usize + 2 * key_width + head * HEAD_DIM + column;
+                    let to = ((buffer * STAGE + t) * VPK + j) * COLUMNS + quad * 4;
+                    copy::cp_async16(v.add(to), p.qkv.add(from + quad * 4));
                 }
             }
             let (t, j, which) = (thread / (2 * VPK), thread / 2 % VPK, thread % 2);
             if t < n {
                 let (source, stride) = if which == 0 { (p.gate, p.gate_stride) } else { (p.beta, p.beta_stride) };
-                let from = source.add((first + t) * stride as usize + key_head + j * key_heads);
+                let from = source.add((part.first + first + t) * stride as usize + key_head + j * key_heads);
                 copy::cp_async4(gates.add((buffer * STAGE + t) * 2 * VPK + 2 * j + which), from);
             }
         }
@@ -126,7 +128,7 @@ unsafe fn body<const VPK: usize>(p: RecParams) {
 
     // SAFETY: the grid has 4 blocks a key head, so all rows, heads and columns below are inside the state; only this
     // thread touches these elements.
-    let state = unsafe { p.state.add(GROUP_ROWS * group * row_pitch + key_head * HEAD_DIM + column + x) };
+    let state = unsafe { part.state.add(GROUP_ROWS * group * row_pitch + key_head * HEAD_DIM + column + x) };
     stage(0, 0);
     let mut s = [[0.0f32; GROUP_ROWS]; VPK];
     for j in 0..VPK {
@@ -200,7 +202,10 @@ unsafe fn body<const VPK: usize>(p: RecParams) {
             }
             sync_threads();
             if group < VPK {
-                let y = (first + t) * p.y_stride as usize + (key_head + group * key_heads) * HEAD_DIM + column + x;
+                let y = (part.first + first + t) * p.y_stride as usize
+                    + (key_head + group * key_heads) * HEAD_DIM
+                    + column
+                    + x;
                 // SAFETY: the token is below `tokens`, head and column inside the row; one writer an element.
                 unsafe { global::store(p.y.add(y), output(gather(o_partial, group))) };
             }

@@ -10,7 +10,7 @@
 //! Staging   8 tokens a buffer, three buffers (`token_slots.rs`); the warp of a head turns log decays into decays
 //! Barriers  one every 8 tokens, by all threads, before the last two tokens of buffer b: buffer b + 1 has landed for all,
 //!           and all have left buffer b - 1, which is then refilled with b + 2
-//! Budget    240 registers, 34,560 B shared, 0 B local (enforced by tests/tests/ptx/)
+//! Budget    248 registers, 34,560 B shared, 0 B local (enforced by tests/tests/ptx/)
 //! Promise   Bitwise against `delta.rec/cols`
 
 use cuda_std::launch::Bounds;

@@ -1,13 +1,13 @@
 //! `delta.rec/tc32`, second launch: the scan over chunks of 32 tokens on tensor cores.
 //!
-//! Math      the chunk form (docs/src/chunked_delta.md): X = K S, Y = beta (v - e^G X), D = T Y, y = (e^G Q S + P D) / sqrt(128),
-//!           S = e^G_L S + K^T e^(G_L - G) D
-//! Shapes    `RecParams`; any head counts with value_heads a multiple of key_heads, any token count, any batch
+//! Math      the chunk form (docs/src/chunked_delta.md): X = K S, Y = beta (v - e^G X), D = T Y,
+//!           y = (e^G Q S + P D) / sqrt(128), S = e^G_L S + K^T e^(G_L - G) D
+//! Shapes    `RecParams` with scratch; any head counts with value_heads a multiple of key_heads, any token count, any batch
 //! Mapping   block (head h, half c of its columns) = 2 h + c, y = sequence; warps 0 to 3 scan 16 columns each, their S^T in
-//!           64 registers a lane; each further warp prepares every `STAGES`-th chunk in a stage of its own
+//!           64 registers a lane; warps 4 to 7 fill stages and take outputs to memory
 //! Products  `mma.sync` m16n8k16 on f16 pairs scaled by powers of two, lo hi + hi lo + hi hi, sums from 0 in f32; without
-//!           `PAIRS` hi hi alone
-//! Barriers  none of the block after the start: two named ones a stage (`chunk_handover.rs`)
+//!           `PAIRS` hi hi alone, but P D with both parts of D, whose sum may cancel
+//! Barriers  none of the block after the start: two named ones a stage (`chunk_ring.rs`)
 //! Budget    255 registers, 0 B shared but a ring of two stages, 0 B local (enforced by tests/tests/ptx/)
 //! Promise   Rounding against `delta.rec/cols`: 5e-6, `tc32_fast` 2e-3 (docs/src/exactness.md)
 
@@ -41,7 +41,8 @@ pub unsafe fn delta_rec_tc32_scan(p: RecParams) {
 }
 
 /// # Safety
-/// As [`delta_rec_tc32_scan`], scratch as `delta_rec_tc32_fast_prep` left it, dynamic shared memory `shared_bytes(false, ALIGN)`.
+/// As [`delta_rec_tc32_scan`], scratch as `delta_rec_tc32_fast_prep` left it, dynamic shared memory
+/// `shared_bytes(false, ALIGN)`.
 #[kernel(sm = 80)]
 #[launch_bounds(BOUNDS)]
 pub unsafe fn delta_rec_tc32_fast_scan(p: RecParams) {
@@ -186,9 +187,7 @@ fn add_tiles<const N: usize>(sums: &mut [f32], tile: usize, a: [u32; 4], b: &[[[
         for half in 0..2 {
             let at = 4 * (tile + 2 * i + half);
             let c = mma::mma_m16n8k16_f16(a, b[i][half], [sums[at], sums[at + 1], sums[at + 2], sums[at + 3]]);
-            for e in 0..4 {
-                sums[at + e] = c[e];
-            }
+            sums[at..at + 4].copy_from_slice(&c);
         }
     }
 }

@@ -1,12 +1,12 @@
 //! `delta.rec/wg32`, second launch: the scan over chunks of 32 tokens on the tensor cores of Hopper.
 //!
 //! Math      as `delta.rec/tc32`
-//! Shapes    `RecParams`; any head counts with value_heads a multiple of key_heads, any token count, any batch
+//! Shapes    `RecParams` with scratch; any head counts with value_heads a multiple of key_heads, any token count, any batch
 //! Mapping   as `delta.rec/tc32`: the four scanning warps are a warpgroup of 64 columns
 //! Products  `wgmma` m64nNk16 on f16 pairs scaled by powers of two: S, Y, D from registers, k, q, P, T from shared memory
 //!           as the stage holds them (k also transposed); X and Q S are one product of N = 64. lo hi + hi lo + hi hi, sums
 //!           from 0 in f32; without `PAIRS` hi hi alone, but P D with both parts of D, whose sum may cancel
-//! Barriers  none of the block after the start: two named ones a stage (`chunk_handover.rs`)
+//! Barriers  none of the block after the start: two named ones a stage (`chunk_ring.rs`)
 //! Budget    255 registers, 0 B shared but a ring of two stages, 0 B local (enforced by tests/tests/ptx/)
 //! Promise   Rounding against `delta.rec/cols`: 5e-6, `wg32_fast` 2e-3 (docs/src/exactness.md)
 
@@ -42,7 +42,8 @@ pub unsafe fn delta_rec_wg32_scan(p: RecParams) {
 }
 
 /// # Safety
-/// As [`delta_rec_wg32_scan`], scratch as `delta_rec_tc32_fast_prep` left it, dynamic shared memory `shared_bytes(false, ALIGN)`.
+/// As [`delta_rec_wg32_scan`], scratch as `delta_rec_tc32_fast_prep` left it, dynamic shared memory
+/// `shared_bytes(false, ALIGN)`.
 #[kernel(sm = 90)]
 #[launch_bounds(BOUNDS)]
 pub unsafe fn delta_rec_wg32_fast_scan(p: RecParams) {

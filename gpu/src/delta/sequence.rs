@@ -6,15 +6,25 @@ use cuda_std::thread::block_idx_y;
 use super::RecParams;
 use crate::geometry::HEAD_DIM;
 
+/// The tokens and the state of a block.
+#[derive(Clone, Copy)]
+pub struct Part {
+    /// First token, counted over all sequences.
+    pub first: usize,
+    /// Tokens, which may be none.
+    pub tokens: u32,
+    /// The sequence's state.
+    pub state: *mut f32,
+}
+
 impl RecParams {
-    /// The call of the block's sequence (the grid's y) alone: arrays start at its first token of this launch, `state` is its
-    /// own, `tokens` its count, which may be 0. The same for all threads of the block.
+    /// The part of the block's sequence (the grid's y) that this launch walks. The same for all threads of the block.
     ///
     /// # Safety
     /// Pointers and sizes as [`RecParams`] says; `block_idx_y() < sequences`.
     #[inline(always)]
     #[must_use]
-    pub unsafe fn of_block(self) -> Self {
+    pub unsafe fn part(&self) -> Part {
         let sequence = block_idx_y() as usize;
         let (start, end) = if self.starts.is_null() {
             (0, self.tokens)
@@ -25,16 +35,30 @@ impl RecParams {
             (start.min(self.tokens), end.min(self.tokens))
         };
         let first = start.saturating_add(self.first).min(end);
-        let tokens = end.saturating_sub(first).min(self.span);
-        let at = first as usize;
+        Part {
+            first: first as usize,
+            tokens: end.saturating_sub(first).min(self.span),
+            state: self.state.wrapping_add(sequence * HEAD_DIM * self.value_heads as usize * HEAD_DIM),
+        }
+    }
+
+    /// The call of that part alone: arrays start at its first token, `state` is the sequence's, `tokens` its count.
+    ///
+    /// # Safety
+    /// As for [`part`](Self::part).
+    #[inline(always)]
+    #[must_use]
+    pub unsafe fn of_block(self) -> Self {
+        // SAFETY: the caller's.
+        let Part { first, tokens, state } = unsafe { self.part() };
         // SAFETY: `first <= tokens` of the call, so every address stays in its array or just behind it.
         unsafe {
             Self {
-                qkv: self.qkv.add(at * self.qkv_stride as usize),
-                gate: self.gate.add(at * self.gate_stride as usize),
-                beta: self.beta.add(at * self.beta_stride as usize),
-                state: self.state.add(sequence * HEAD_DIM * self.value_heads as usize * HEAD_DIM),
-                y: self.y.wrapping_add(at * self.y_stride as usize),
+                qkv: self.qkv.add(first * self.qkv_stride as usize),
+                gate: self.gate.add(first * self.gate_stride as usize),
+                beta: self.beta.add(first * self.beta_stride as usize),
+                y: self.y.wrapping_add(first * self.y_stride as usize),
+                state,
                 tokens,
                 ..self
             }
