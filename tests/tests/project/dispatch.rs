@@ -24,9 +24,13 @@ fn chosen(card: &Card, sizes: DeltaSizes) -> &'static str {
 
 #[test]
 fn prompts_take_the_form_that_fits_the_sms() {
-    for name in ["H200", "H100", "RTX 4090", "RTX 5090"] {
+    for name in ["RTX 4090", "RTX 5090"] {
         assert_eq!(chosen(&card(name), PROMPT), "lanes", "{name}");
     }
+    assert_eq!(chosen(&card("H200"), PROMPT), "wg32");
+    assert_eq!(chosen(&card("H200"), DeltaSizes::single(16, 48, 127)), "lanes", "it was measured from 128 tokens on");
+    let batch = DeltaSizes { sequences: 2, longest: 1024, ..PROMPT };
+    assert_eq!(chosen(&card("H200"), batch), "lanes", "and for one sequence");
     for name in ["A100", "RTX 4080 SUPER", "CMP 170HX", "L4"] {
         assert_eq!(chosen(&card(name), PROMPT), "keyhead", "{name}");
     }
@@ -58,12 +62,14 @@ fn switches_choose_and_the_reason_says_so() {
     let rows = DELTA_REC.explain(&dispatch, &card("H200"), &PROMPT);
     let reasons: Vec<_> = rows.iter().map(|row| row.reason.as_ref().map(ToString::to_string)).collect();
     let off = Some("switched off by `delta.rec=keyhead`".to_owned());
-    assert_eq!(reasons[1..], [off, None, None], "lanes off, keyhead chosen, the base would do");
+    let [others @ .., keyhead, cols] = &reasons[1..] else { panic!("{reasons:?}") };
+    assert!(others.iter().all(|reason| *reason == off), "{others:?}");
+    assert_eq!([keyhead, cols], [&None, &None], "keyhead chosen, the base would do");
     assert_eq!(rows.iter().filter(|row| row.chosen).map(|row| row.variant).collect::<Vec<_>>(), ["keyhead"]);
 
     let dispatch = Dispatch::new("delta.rec=-cols,delta.rec=-keyhead,delta.rec=-lanes".parse().unwrap());
-    let error = DELTA_REC.select(&dispatch, &card("H200"), &PROMPT).err().unwrap();
-    assert!(matches!(&error, OpError::NoneFits { reason, .. } if reason.contains("2048 tokens")), "{error}");
+    let error = DELTA_REC.select(&dispatch, &card("A100"), &PROMPT).err().unwrap();
+    assert!(matches!(&error, OpError::NoneFits { reason, .. } if reason.contains("not measured")), "{error}");
 }
 
 #[test]
