@@ -2,7 +2,7 @@
 //! f16 pairs that both use (docs/src/chunked_delta.md).
 //!
 //! An image holds each value times a power of two as two f16: `hi`, the nearest, and `lo`, the nearest to what is left.
-//! Rows of 256 and 64 bytes are stored so that the 16-byte units which a matrix load (`ldmatrix`, `wgmma`) reads together
+//! Rows of 128 bytes (k and q, in two blocks of columns) and of 64 are stored so that the 16-byte units which a matrix load (`ldmatrix`, `wgmma`) reads together
 //! lie in different banks: unit u of row r at `u ^ (r mod 8)`, in a row of 64 bytes at `u ^ (r / 2 mod 4)`.
 
 use cuda_std::{float, warp};
@@ -17,7 +17,7 @@ pub const KEY_SCALE: i32 = 8;
 pub const CHUNK_SCALE: i32 = 13;
 
 /// Bytes of a k, q image: 64 rows (k of the 32 tokens, then q), 128 f16 each, as two blocks of 64 columns.
-pub const KEY_IMAGE: usize = 64 * 256;
+const KEY_IMAGE: usize = 64 * 256;
 /// Bytes from columns 0..64 of a k, q image to columns 64..128.
 pub const COLUMN_BLOCK: usize = 64 * 128;
 /// Bytes of a P or T image: 32 rows (token t) of 32 f16 (token i).
@@ -30,7 +30,7 @@ pub const P: [usize; 2] = [CHUNK_IMAGE, 3 * CHUNK_IMAGE];
 /// Where the T images of a value head start.
 pub const T: [usize; 2] = [0, 2 * CHUNK_IMAGE];
 /// f32 of a value head's scalars: for each token beta, beta e^G_t, e^G_t and `e^(G_L - G_t) 2^(em - 18)`, 32 each; then em as
-/// an i32, and three words of nothing. em makes the largest `beta_t e^(G_L - G_t) 2^em` fall into 1/2 .. 1.
+/// an i32, four times. em makes the largest `beta_t e^(G_L - G_t) 2^em` fall into 1/2 .. 1.
 pub const SCALARS: usize = 4 * CHUNK + 4;
 /// Where each scalar of the tokens starts.
 pub const BETA: usize = 0;
@@ -149,7 +149,7 @@ pub fn pairs(x: [u32; 4]) -> [[u32; 2]; 2] {
     [[x[0], x[1]], [x[2], x[3]]]
 }
 
-/// `e^x` of the decays between tokens, x <= 0 or not wanted: within 3 ulp and 2^-24 of 1.
+/// `e^x` of the decays between tokens, x <= 0 or not wanted: the product and the instruction round, together less than 2^-23 absolute.
 #[inline(always)]
 pub fn decay(x: f32) -> f32 {
     float::exp2_approx(x * core::f32::consts::LOG2_E)

@@ -111,7 +111,8 @@ impl Scaled {
 
 /// What a chunk's steps need besides the products, made before the first of them is done. Exponents come from bounds
 /// instead of maxima, so that nothing waits for an exchange between lanes: `|X| <= sqrt(128) max |S|` by Cauchy and
-/// Schwarz, `|D_t| <= 32 beta_t max(|v| + |X|)` since no entry of T exceeds 1.
+/// Schwarz, so `|Y| <= max |v| + max |X|` (beta is at most 1), and `|D| <= 32 max |Y|` since no entry of T exceeds 1. Of
+/// the decayed D, em brings `beta_t e^(G_L - G_t)` near 1.
 pub struct Steps {
     /// Y is times `2^ey`.
     ey: i32,
@@ -139,7 +140,7 @@ impl Steps {
         let ey = scale_exponent(bound.to_bits());
         let unscale = power_of_two(-state.exponent - KEY_SCALE);
         // Below -126 v is so much larger than the state that X counts for nothing.
-        let rescale = power_of_two((ey - state.exponent - KEY_SCALE).max(-126));
+        let rescale = power_of_two((ey - state.exponent - KEY_SCALE).clamp(-126, 126));
         let scale = power_of_two(ey);
         let (mut value, mut predicted) = ([0.0f32; 4 * TOKEN_TILES], [0.0f32; 2 * TOKEN_TILES]);
         for j in 0..TOKEN_TILES {
@@ -223,7 +224,7 @@ impl Steps {
         };
         let kept_exponent = self.ey - 5 + em;
         let old = whole * (state.largest * power_of_two(-state.exponent));
-        let bound = float::fma(32.0 * kept_largest, power_of_two((-kept_exponent).max(-126)), old);
+        let bound = float::fma(32.0 * kept_largest, power_of_two((-kept_exponent).clamp(-126, 126)), old);
         let exponent = scale_exponent(bound.to_bits());
         let shift = exponent - state.exponent;
         Turn {
@@ -264,10 +265,10 @@ impl Scaled {
     pub fn settle(&mut self) {
         let largest = warp_largest(largest_of(&self.s)) * power_of_two(-self.exponent);
         let exponent = scale_exponent(largest.to_bits());
-        // Only a state of zeros is further away.
-        let scale = power_of_two((exponent - self.exponent).clamp(-126, 126));
+        // In two steps, as a store and a load do it: an element below 2^-126 is rounded by both or by neither.
+        let (unscale, scale) = (power_of_two(-self.exponent), power_of_two(exponent));
         for i in 0..4 * STATE_TILES {
-            self.s[i] *= scale;
+            self.s[i] = self.s[i] * unscale * scale;
         }
         (self.exponent, self.largest) = (exponent, largest * power_of_two(exponent));
     }

@@ -17,6 +17,8 @@ pub mod chunk;
 pub mod chunk_ring;
 pub mod chunk_rows;
 pub mod chunk_scan;
+pub mod chunk_solve;
+pub mod chunk_walk;
 pub mod conv_warp;
 pub mod gated_norm_warp;
 pub mod gates_elem;

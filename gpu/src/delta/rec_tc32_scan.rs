@@ -11,24 +11,17 @@
 //! Budget    255 registers, 0 B shared but a ring of two stages, 0 B local (enforced by tests/tests/ptx/)
 //! Promise   Rounding against `delta.rec/cols`: 5e-6, `tc32_fast` 2e-3 (docs/src/exactness.md)
 
-use cuda_std::launch::Bounds;
-use cuda_std::thread::{block_idx_x, thread_idx_x};
-use cuda_std::{kernel, mma, warp};
+use cuda_std::{kernel, mma};
 
 use super::RecParams;
 use super::chunk::{CHUNK, KEYS, MatrixLane, P, T, fragments, pairs, parts};
-use super::chunk_ring::{Ring, SCANNERS, Stage, THREADS};
-use super::chunk_scan::{
-    COLUMNS, Lane, SETTLED, STATE_TILES, Scaled, Steps, TOKEN_TILES, Tokens, read_values, write_outputs,
-};
+use super::chunk_ring::Stage;
+use super::chunk_scan::{STATE_TILES, Scaled, Steps, TOKEN_TILES, Tokens, read_values, write_outputs};
+use super::chunk_walk::{BOUNDS, Products, walk};
 use crate::geometry::HEAD_DIM;
 
-/// Four scanning warps and four that fill stages; a block has its SM for itself.
-pub const BOUNDS: Bounds = Bounds { threads: THREADS, min_blocks: 1 };
 /// What stages are aligned to: two of them fit 99 KiB.
 pub const ALIGN: usize = 128;
-/// Column blocks of a head: the grid's x is `value_heads * SPLIT`.
-pub const SPLIT: usize = HEAD_DIM / (SCANNERS * COLUMNS);
 
 /// # Safety
 /// Shapes, alignment and aliasing as `RecParams` says, scratch as `delta_rec_tc32_prep` left it; grid `[value_heads * SPLIT,
@@ -37,7 +30,7 @@ pub const SPLIT: usize = HEAD_DIM / (SCANNERS * COLUMNS);
 #[launch_bounds(BOUNDS)]
 pub unsafe fn delta_rec_tc32_scan(p: RecParams) {
     // SAFETY: same contract.
-    unsafe { body::<true>(p) }
+    unsafe { walk::<Mma, true, ALIGN>(p) }
 }
 
 /// # Safety
@@ -47,86 +40,58 @@ pub unsafe fn delta_rec_tc32_scan(p: RecParams) {
 #[launch_bounds(BOUNDS)]
 pub unsafe fn delta_rec_tc32_fast_scan(p: RecParams) {
     // SAFETY: same contract.
-    unsafe { body::<false>(p) }
+    unsafe { walk::<Mma, false, ALIGN>(p) }
 }
 
-#[inline(always)]
-unsafe fn body<const PAIRS: bool>(whole: RecParams) {
-    // SAFETY: the grid's y is a sequence. The same for every thread of the block, before its first barrier.
-    let p = unsafe { whole.of_block() };
-    if p.tokens == 0 {
-        return;
-    }
-    // The shuffle tells the compiler that a warp is of one mind.
-    let warp = warp::shfl_idx(thread_idx_x() / 32, 0) as usize;
-    let (head, half) = (block_idx_x() as usize / SPLIT, block_idx_x() as usize % SPLIT);
-    let column = half * SCANNERS * COLUMNS;
-    let ring = Ring::<PAIRS, ALIGN>::here();
-    if warp >= SCANNERS {
-        // SAFETY: prep of this pass has filled the slots of its chunks.
-        unsafe { ring.fill(&whole, &p, head, column, warp - SCANNERS, || {}) };
-        return;
-    }
-    let lane = Lane::new(&p, head, column + warp * COLUMNS);
-    let mut state = Scaled::load(&lane);
-    let chunks = (p.tokens as usize).div_ceil(CHUNK);
-    for chunk in 0..chunks {
-        let stage = ring.stage(chunk);
-        ring.wait_full(stage);
-        // SAFETY: the stage holds the chunk until this warp gives it back.
-        unsafe { advance::<PAIRS>(stage, &mut state, warp) };
-        ring.give_back(stage);
-        if chunk % SETTLED == SETTLED - 1 {
-            state.settle();
-        }
-    }
-    if p.keep_state == 0 {
-        state.store(&lane);
-    }
-}
+/// Products by `mma.sync`.
+struct Mma;
 
-/// One chunk: the outputs of the warp's columns, in place of v in the stage, and the state after it.
-///
-/// # Safety
-/// The stage holds the chunk.
-#[inline(always)]
-unsafe fn advance<const PAIRS: bool>(stage: Stage, state: &mut Scaled, warp: usize) {
-    let (plain, transposed) = (MatrixLane::columns_first(), MatrixLane::rows_first());
-    // SAFETY: rows and columns of the stage's images throughout.
-    unsafe {
-        let mut xq = [0.0f32; 8 * TOKEN_TILES]; // X, then Q S
-        for step in 0..HEAD_DIM / 16 {
-            let a = fragments::<PAIRS>(&state.s[8 * step..8 * step + 4], &state.s[8 * step + 4..8 * step + 8]);
-            let mut b = [[[[0u32; 2]; 2]; TOKEN_TILES]; 2];
-            for part in 0..parts(PAIRS) {
-                for rows in 0..TOKEN_TILES {
-                    b[part][rows] = pairs(mma::ldmatrix_x4(stage.keys.add(KEYS[part] + plain.key(16 * rows, step))));
-                }
-            }
-            add_product::<PAIRS, PAIRS, TOKEN_TILES>(&mut xq, 0, a, &b);
-        }
-        let steps = Steps::new(stage.scalars, &read_values(stage.values, warp), state);
-        let right = steps.right_side(&xq[..4 * TOKEN_TILES]);
-        let sums = chunk_product::<PAIRS, PAIRS>(stage.head, T, &plain, &right);
-        let [d, kept] = steps.corrections(stage.scalars, &sums);
-        let turn = steps.turn(stage.scalars, state, &kept);
-        let mut added = [0.0f32; 4 * STATE_TILES];
-        for step in 0..CHUNK / 16 {
-            let a = fragments::<PAIRS>(&kept[8 * step..8 * step + 4], &kept[8 * step + 4..8 * step + 8]);
-            for half in 0..2 {
-                let mut b = [[[[0u32; 2]; 2]; 4]; 2];
+impl<const PAIRS: bool> Products<PAIRS> for Mma {
+    #[inline(always)]
+    unsafe fn advance(stage: Stage, state: &mut Scaled, warp: usize) {
+        let (plain, transposed) = (MatrixLane::columns_first(), MatrixLane::rows_first());
+        // SAFETY: rows and columns of the stage's images throughout.
+        unsafe {
+            let mut xq = [0.0f32; 8 * TOKEN_TILES]; // X, then Q S
+            for step in 0..HEAD_DIM / 16 {
+                let a = fragments::<PAIRS>(&state.s[8 * step..8 * step + 4], &state.s[8 * step + 4..8 * step + 8]);
+                let mut b = [[[[0u32; 2]; 2]; TOKEN_TILES]; 2];
                 for part in 0..parts(PAIRS) {
-                    for i in 0..4 {
-                        let at = KEYS[part] + transposed.key(16 * step, 4 * half + i);
-                        b[part][i] = pairs(mma::ldmatrix_x4_trans(stage.keys.add(at)));
+                    for rows in 0..TOKEN_TILES {
+                        b[part][rows] =
+                            pairs(mma::ldmatrix_x4(stage.keys.add(KEYS[part] + plain.key(16 * rows, step))));
                     }
                 }
-                add_product::<PAIRS, PAIRS, 4>(&mut added, 8 * half, a, &b);
+                add_product::<PAIRS, PAIRS, TOKEN_TILES>(&mut xq, 0, a, &b);
             }
+            let steps = Steps::new(stage.scalars, &read_values(stage.values, warp), state);
+            let right = steps.right_side(&xq[..4 * TOKEN_TILES]);
+            let sums = chunk_product::<PAIRS, PAIRS>(stage.head, T, &plain, &right);
+            let [d, kept] = steps.corrections(stage.scalars, &sums);
+            let turn = steps.turn(stage.scalars, state, &kept);
+            let mut added = [0.0f32; 4 * STATE_TILES];
+            for step in 0..CHUNK / 16 {
+                let a = fragments::<PAIRS>(&kept[8 * step..8 * step + 4], &kept[8 * step + 4..8 * step + 8]);
+                for half in 0..2 {
+                    let mut b = [[[[0u32; 2]; 2]; 4]; 2];
+                    for part in 0..parts(PAIRS) {
+                        for i in 0..4 {
+                            let at = KEYS[part] + transposed.key(16 * step, 4 * half + i);
+                            b[part][i] = pairs(mma::ldmatrix_x4_trans(stage.keys.add(at)));
+                        }
+                    }
+                    add_product::<PAIRS, PAIRS, 4>(&mut added, 8 * half, a, &b);
+                }
+            }
+            let pd = chunk_product::<true, PAIRS>(stage.head, P, &plain, &d);
+            turn.apply(state, &added);
+            write_outputs(stage.values, warp, &steps.outputs(stage.scalars, &xq[4 * TOKEN_TILES..], &pd));
         }
-        let pd = chunk_product::<true, PAIRS>(stage.head, P, &plain, &d);
-        turn.apply(state, &added);
-        write_outputs(stage.values, warp, &steps.outputs(stage.scalars, &xq[4 * TOKEN_TILES..], &pd));
+    }
+
+    #[inline(always)]
+    fn make_visible() {
+        // `mma.sync` reads what any thread of the block wrote.
     }
 }
 
@@ -187,7 +152,7 @@ fn add_tiles<const N: usize>(sums: &mut [f32], tile: usize, a: [u32; 4], b: &[[[
         for half in 0..2 {
             let at = 4 * (tile + 2 * i + half);
             let c = mma::mma_m16n8k16_f16(a, b[i][half], [sums[at], sums[at + 1], sums[at + 2], sums[at + 3]]);
-            sums[at..at + 4].copy_from_slice(&c);
+            (sums[at], sums[at + 1], sums[at + 2], sums[at + 3]) = (c[0], c[1], c[2], c[3]);
         }
     }
 }

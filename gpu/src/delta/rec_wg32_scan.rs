@@ -11,25 +11,18 @@
 //! Promise   Rounding against `delta.rec/cols`: 5e-6, `wg32_fast` 2e-3 (docs/src/exactness.md)
 
 use cuda_std::barrier::fence_async_shared;
-use cuda_std::launch::Bounds;
-use cuda_std::thread::{block_idx_x, thread_idx_x};
+use cuda_std::kernel;
 use cuda_std::wgmma::{self, Descriptor};
-use cuda_std::{kernel, warp};
 
 use super::RecParams;
 use super::chunk::{CHUNK, COLUMN_BLOCK, KEYS, P, T, fragments};
-use super::chunk_ring::{Ring, SCANNERS, Stage, THREADS};
-use super::chunk_scan::{
-    COLUMNS, Lane, SETTLED, STATE_TILES, Scaled, Steps, TOKEN_TILES, Tokens, read_values, write_outputs,
-};
+use super::chunk_ring::Stage;
+use super::chunk_scan::{STATE_TILES, Scaled, Steps, TOKEN_TILES, Tokens, read_values, write_outputs};
+use super::chunk_walk::{BOUNDS, Products, walk};
 use crate::geometry::HEAD_DIM;
 
-/// Four scanning warps and four that fill stages; a block has its SM for itself.
-pub const BOUNDS: Bounds = Bounds { threads: THREADS, min_blocks: 1 };
 /// What stages are aligned to: the swizzle of `wgmma` counts from multiples of it.
 pub const ALIGN: usize = 1024;
-/// Column blocks of a head: the grid's x is `value_heads * SPLIT`.
-pub const SPLIT: usize = HEAD_DIM / (SCANNERS * COLUMNS);
 
 /// # Safety
 /// Shapes, alignment and aliasing as `RecParams` says, scratch as `delta_rec_tc32_prep` left it; grid `[value_heads * SPLIT,
@@ -38,7 +31,7 @@ pub const SPLIT: usize = HEAD_DIM / (SCANNERS * COLUMNS);
 #[launch_bounds(BOUNDS)]
 pub unsafe fn delta_rec_wg32_scan(p: RecParams) {
     // SAFETY: same contract.
-    unsafe { body::<true>(p) }
+    unsafe { walk::<Wgmma, true, ALIGN>(p) }
 }
 
 /// # Safety
@@ -48,95 +41,66 @@ pub unsafe fn delta_rec_wg32_scan(p: RecParams) {
 #[launch_bounds(BOUNDS)]
 pub unsafe fn delta_rec_wg32_fast_scan(p: RecParams) {
     // SAFETY: same contract.
-    unsafe { body::<false>(p) }
+    unsafe { walk::<Wgmma, false, ALIGN>(p) }
 }
 
-#[inline(always)]
-unsafe fn body<const PAIRS: bool>(whole: RecParams) {
-    // SAFETY: the grid's y is a sequence. The same for every thread of the block, before its first barrier.
-    let p = unsafe { whole.of_block() };
-    if p.tokens == 0 {
-        return;
-    }
-    // The shuffle tells the compiler that a warp is of one mind.
-    let warp = warp::shfl_idx(thread_idx_x() / 32, 0) as usize;
-    let (head, half) = (block_idx_x() as usize / SPLIT, block_idx_x() as usize % SPLIT);
-    let column = half * SCANNERS * COLUMNS;
-    let ring = Ring::<PAIRS, ALIGN>::here();
-    if warp >= SCANNERS {
-        // SAFETY: prep of this pass has filled the slots of its chunks.
-        unsafe { ring.fill(&whole, &p, head, column, warp - SCANNERS, fence_async_shared) };
-        return;
-    }
-    let lane = Lane::new(&p, head, column + warp * COLUMNS);
-    let mut state = Scaled::load(&lane);
-    let chunks = (p.tokens as usize).div_ceil(CHUNK);
-    for chunk in 0..chunks {
-        let stage = ring.stage(chunk);
-        ring.wait_full(stage);
-        // SAFETY: the stage holds the chunk until this warp gives it back.
-        unsafe { advance::<PAIRS>(stage, &mut state, warp) };
-        ring.give_back(stage);
-        if chunk % SETTLED == SETTLED - 1 {
-            state.settle();
-        }
-    }
-    if p.keep_state == 0 {
-        state.store(&lane);
-    }
-}
+/// Products by `wgmma`.
+struct Wgmma;
 
-/// One chunk: the outputs of the warp's columns, in place of v in the stage, and the state after it.
-///
-/// # Safety
-/// The stage holds the chunk; the four scanning warps call it together.
-#[inline(always)]
-unsafe fn advance<const PAIRS: bool>(stage: Stage, state: &mut Scaled, warp: usize) {
-    // SAFETY: the stage holds the chunk; registers of products are left alone until the wait.
-    unsafe {
-        let mut xq = [0.0f32; 8 * TOKEN_TILES]; // X, then Q S
-        let keys = KEYS.map(|at| Descriptor::k_major::<128>(stage.keys.add(at), 1024));
-        for step in 0..HEAD_DIM / 32 {
-            start_state_product::<PAIRS>(&mut xq, state, keys, step);
-        }
-        // While these run.
-        let steps = Steps::new(stage.scalars, &read_values(stage.values, warp), state);
-        for step in HEAD_DIM / 32..HEAD_DIM / 16 {
-            start_state_product::<PAIRS>(&mut xq, state, keys, step);
-        }
-        wgmma::commit();
-        wgmma::wait::<0>();
-        wgmma::hold(&mut xq);
-
-        let right = steps.right_side(&xq[..4 * TOKEN_TILES]);
-        let mut sums = [0.0f32; 4 * TOKEN_TILES];
-        start_chunk_product::<PAIRS, PAIRS>(stage.head, T, &right, &mut sums);
-        wgmma::wait::<0>();
-        wgmma::hold(&mut sums);
-
-        let [d, kept] = steps.corrections(stage.scalars, &sums);
-        let mut added = [0.0f32; 4 * STATE_TILES];
-        let keys = KEYS.map(|at| Descriptor::mn_major_128(stage.keys.add(at), COLUMN_BLOCK, 1024));
-        for step in 0..CHUNK / 16 {
-            let a = fragments::<PAIRS>(&kept[8 * step..8 * step + 4], &kept[8 * step + 4..8 * step + 8]);
-            let at = step * 2048;
-            wgmma::fence();
-            if PAIRS {
-                wgmma::mma_m64n128k16_f16::<true>(&mut added, a[1], keys[0].advance(at), step > 0);
-                wgmma::mma_m64n128k16_f16::<true>(&mut added, a[0], keys[1].advance(at), true);
+impl<const PAIRS: bool> Products<PAIRS> for Wgmma {
+    #[inline(always)]
+    unsafe fn advance(stage: Stage, state: &mut Scaled, warp: usize) {
+        // SAFETY: the stage holds the chunk; registers of products are left alone until the wait.
+        unsafe {
+            let mut xq = [0.0f32; 8 * TOKEN_TILES]; // X, then Q S
+            let keys = KEYS.map(|at| Descriptor::k_major::<128>(stage.keys.add(at), 1024));
+            for step in 0..HEAD_DIM / 32 {
+                start_state_product::<PAIRS>(&mut xq, state, keys, step);
             }
-            wgmma::mma_m64n128k16_f16::<true>(&mut added, a[0], keys[0].advance(at), PAIRS || step > 0);
+            // While these run.
+            let steps = Steps::new(stage.scalars, &read_values(stage.values, warp), state);
+            for step in HEAD_DIM / 32..HEAD_DIM / 16 {
+                start_state_product::<PAIRS>(&mut xq, state, keys, step);
+            }
+            wgmma::commit();
+            wgmma::wait::<0>();
+            wgmma::hold(&mut xq);
+
+            let right = steps.right_side(&xq[..4 * TOKEN_TILES]);
+            let mut sums = [0.0f32; 4 * TOKEN_TILES];
+            start_chunk_product::<PAIRS, PAIRS>(stage.head, T, &right, &mut sums);
+            wgmma::wait::<0>();
+            wgmma::hold(&mut sums);
+
+            let [d, kept] = steps.corrections(stage.scalars, &sums);
+            let mut added = [0.0f32; 4 * STATE_TILES];
+            let keys = KEYS.map(|at| Descriptor::mn_major_128(stage.keys.add(at), COLUMN_BLOCK, 1024));
+            for step in 0..CHUNK / 16 {
+                let a = fragments::<PAIRS>(&kept[8 * step..8 * step + 4], &kept[8 * step + 4..8 * step + 8]);
+                let at = step * 2048;
+                wgmma::fence();
+                if PAIRS {
+                    wgmma::mma_m64n128k16_f16::<true>(&mut added, a[1], keys[0].advance(at), step > 0);
+                    wgmma::mma_m64n128k16_f16::<true>(&mut added, a[0], keys[1].advance(at), true);
+                }
+                wgmma::mma_m64n128k16_f16::<true>(&mut added, a[0], keys[0].advance(at), PAIRS || step > 0);
+            }
+            wgmma::commit();
+            let mut pd = [0.0f32; 4 * TOKEN_TILES];
+            start_chunk_product::<true, PAIRS>(stage.head, P, &d, &mut pd);
+            let turn = steps.turn(stage.scalars, state, &kept);
+            wgmma::wait::<1>();
+            wgmma::hold(&mut added);
+            turn.apply(state, &added);
+            wgmma::wait::<0>();
+            wgmma::hold(&mut pd);
+            write_outputs(stage.values, warp, &steps.outputs(stage.scalars, &xq[4 * TOKEN_TILES..], &pd));
         }
-        wgmma::commit();
-        let mut pd = [0.0f32; 4 * TOKEN_TILES];
-        start_chunk_product::<true, PAIRS>(stage.head, P, &d, &mut pd);
-        let turn = steps.turn(stage.scalars, state, &kept);
-        wgmma::wait::<1>();
-        wgmma::hold(&mut added);
-        turn.apply(state, &added);
-        wgmma::wait::<0>();
-        wgmma::hold(&mut pd);
-        write_outputs(stage.values, warp, &steps.outputs(stage.scalars, &xq[4 * TOKEN_TILES..], &pd));
+    }
+
+    #[inline(always)]
+    fn make_visible() {
+        fence_async_shared();
     }
 }
 

@@ -51,17 +51,15 @@ impl RecParams {
     pub unsafe fn of_block(self) -> Self {
         // SAFETY: the caller's.
         let Part { first, tokens, state } = unsafe { self.part() };
-        // SAFETY: `first <= tokens` of the call, so every address stays in its array or just behind it.
-        unsafe {
-            Self {
-                qkv: self.qkv.add(first * self.qkv_stride as usize),
-                gate: self.gate.add(first * self.gate_stride as usize),
-                beta: self.beta.add(first * self.beta_stride as usize),
-                y: self.y.wrapping_add(first * self.y_stride as usize),
-                state,
-                tokens,
-                ..self
-            }
+        // Of a sequence without tokens nothing is read; with strides wider than rows its start may lie behind the arrays.
+        Self {
+            qkv: self.qkv.wrapping_add(first * self.qkv_stride as usize),
+            gate: self.gate.wrapping_add(first * self.gate_stride as usize),
+            beta: self.beta.wrapping_add(first * self.beta_stride as usize),
+            y: self.y.wrapping_add(first * self.y_stride as usize),
+            state,
+            tokens,
+            ..self
         }
     }
 }

@@ -72,7 +72,7 @@ pub fn rows(thresholds: &[Threshold], caps: &Caps, commit: &str, date: &str) -> 
             "// {variant}\nMeasured {{\n    cc: {cc},\n    sms: [{sms}, {sms}],\n    from_tokens: {from_tokens},\n    \
              most_sequences: {most_sequences},\n    source: Source {{\n        device: {name:?},\n        \
              driver: {driver:?},\n        commit: {commit:?},\n        date: {date:?},\n        \
-             command: \"varve bench --op delta.rec --emit-thresholds\",\n        rule: {rule:?},\n    }},\n}},\n"
+             command: \"varve bench --op delta.rec --emit-thresholds {commit} {date}\",\n        rule: {rule:?},\n    }},\n}},\n"
         );
     }
     text

@@ -47,7 +47,7 @@ pub fn fits(ask: &DeltaSizes, slots: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// The launches of a call: the kernel that prepares, whose grid's x is key head + key heads * chunk, then `scan` with the
+/// The launches of a call: the kernel that prepares, whose grid's x is chunks * key heads, then `scan` with the
 /// grid's x of the row.
 pub fn steps(ask: &DeltaSizes, passes: Passes, scan: &Step<RecParams>, scratch: *mut f32) -> Vec<Step<RecParams>> {
     let Passes { slots, prep } = passes;

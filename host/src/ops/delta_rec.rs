@@ -4,7 +4,7 @@ use cuda_std::launch::Kernel;
 use varve_gpu::delta::chunk::scratch_floats;
 use varve_gpu::delta::chunk_ring::shared_bytes;
 use varve_gpu::delta::row_group::BLOCKS;
-use varve_gpu::delta::{RecParams, rec_chunk32, rec_chunk32_prep, rec_chunk32_scan};
+use varve_gpu::delta::{RecParams, chunk_walk, rec_chunk32, rec_chunk32_prep, rec_chunk32_scan};
 use varve_gpu::delta::{rec_cols, rec_keyhead, rec_lanes, rec_tc32_prep, rec_tc32_scan, rec_wg32_scan, window_step};
 use varve_gpu::geometry::{ROW_GROUPS, WINDOW_TOKENS};
 
@@ -181,10 +181,7 @@ fn halves_fit(ask: &DeltaSizes, scan: &'static Kernel<RecParams>) -> Result<&'st
 
 /// A block for each half of a value head's columns.
 fn halves(ask: &DeltaSizes, dynamic_shared: u32) -> Launch {
-    Launch {
-        dynamic_shared,
-        ..blocks(ask, ask.value_heads * rec_tc32_scan::SPLIT, [rec_tc32_scan::BOUNDS.threads, 1, 1])
-    }
+    Launch { dynamic_shared, ..blocks(ask, ask.value_heads * chunk_walk::SPLIT, [chunk_walk::BOUNDS.threads, 1, 1]) }
 }
 
 /// `blocks` blocks for each sequence.

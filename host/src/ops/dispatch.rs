@@ -161,16 +161,26 @@ impl<A, P: Copy + 'static> Table<A, P> {
             return Err(Reason::Switched(switch));
         }
         let choice = self.fit(row, target, ask)?;
+        self.wanted(row, dispatch, target, ask).map(|()| choice)
+    }
+
+    /// Whether a row that fits is to be taken.
+    fn wanted(
+        &self,
+        row: &'static Variant<A, P>,
+        dispatch: &Dispatch,
+        target: &impl Target,
+        ask: &A,
+    ) -> Result<(), Reason> {
         if dispatch.switches.names(self.op, row.name) {
-            return Ok(choice);
+            return Ok(());
         }
         let switch = || format!("{}={}", self.op, row.name);
         match &row.preferred {
-            Preferred::Always => {}
-            Preferred::OptIn => return Err(Reason::OptIn { switch: switch() }),
-            Preferred::Measured { table, size } => tuning::pays(table, target.caps(), size(ask), &switch())?,
+            Preferred::Always => Ok(()),
+            Preferred::OptIn => Err(Reason::OptIn { switch: switch() }),
+            Preferred::Measured { table, size } => tuning::pays(table, target.caps(), size(ask), &switch()),
         }
-        Ok(choice)
     }
 
     /// Every row with its reason; exactly one is chosen unless the base itself does not fit.
@@ -242,7 +252,8 @@ impl<A, P: Copy + 'static> Table<A, P> {
                 Ok(taken) => return Ok(taken),
                 Err(Reason::Switched(_)) => {}
                 Err(reason) => {
-                    if reason.is_of_device() {
+                    // Of a row that would not be taken anyway it is no news.
+                    if reason.is_of_device() && self.wanted(row, dispatch, target, ask).is_ok() {
                         dispatch.say_once(self.op, row.name, &reason);
                     }
                     last = Some(reason);

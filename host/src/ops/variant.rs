@@ -98,6 +98,7 @@ impl<A: 'static, P: Copy + 'static> Variant<A, P> {
         let (staged, needs, preferred) = (None, Needs::ANY, Preferred::Always);
         Self { name, kernel, launch, staged, needs, preferred, exactness: Exactness::Base }
     }
+
     /// Enqueues `call`, in steps if the row is staged. The inner error refuses the call: nothing was enqueued then.
     ///
     /// # Safety

@@ -127,16 +127,24 @@ fn reasons_say_what_would_take_the_row() {
 
 #[test]
 fn preference_is_no_news_but_what_the_device_lacks_is_said_once() {
-    let log = Log::default();
-    log.of(|| {
-        let dispatch = Dispatch::default();
-        for _ in 0..3 {
-            for card in ["A100", "RTX 4090", "H200"] {
-                TABLE.select(&dispatch, &Card(known_card(card).unwrap()), &prompt(64, 1)).unwrap();
+    let lines_of = |switches: &str| {
+        let log = Log::default();
+        log.of(|| {
+            let dispatch = Dispatch::new(switches.parse().unwrap());
+            for _ in 0..3 {
+                for card in ["T4", "A100", "RTX 4090", "H200"] {
+                    TABLE.select(&dispatch, &Card(known_card(card).unwrap()), &prompt(64, 1)).unwrap();
+                }
             }
-        }
-    });
-    let lines = log.lines();
+        });
+        log.lines()
+    };
+    let none: [&str; 0] = [];
+    assert_eq!(lines_of(""), none, "rows that nobody wants there");
+    let lines = lines_of("probe=measured");
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines[0].contains("probe/measured does not run here: needs compute capability 8.0"), "{lines:?}");
+    let lines = &lines[1..];
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert!(lines[0].contains("probe/measured does not run here: needs 120000 B of shared memory"), "{lines:?}");
 }

@@ -1,6 +1,8 @@
 //! The proof library against results from elsewhere: its FP64 reference, and the kernels themselves.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod call;
+mod chunked;
 mod kernels;
 mod pieces;
 mod reference;

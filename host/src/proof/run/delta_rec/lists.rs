@@ -124,7 +124,7 @@ fn chunked(mut lists: Lists) -> Vec<Work> {
     let main = |tokens: usize| RecShape::dense(key_heads, value_heads, tokens);
     let few = |tokens: usize| if small { RecShape::dense(1, 1, tokens) } else { main(tokens) };
 
-    // Ends of chunks of 32 tokens; of passes of 2,048 and 4,096.
+    // Ends of chunks of 32 tokens; of passes of 4,096.
     let tokens: &[usize] = if thorough {
         &[1, 2, 3, 5, 8, 31, 32, 33, 63, 64, 65, 95, 96, 97, 127, 128, 129, 130, 257, 515]
     } else {
@@ -151,7 +151,7 @@ fn chunked(mut lists: Lists) -> Vec<Work> {
     if thorough {
         lists.stress(few(130));
     } else {
-        let hard = ["reset_gates", "v_state_x1e-20", "v_state_x1e5", "k01_same_key", "k04_spikes"];
+        let hard = ["reset_gates", "v_state_x1e-20", "v_state_x1e5", "k01_same_key", "k01_clusters", "k04_spikes"];
         let hard = STRESS.iter().chain(REPORTED_FAULTS).filter(|law| hard.contains(&law.name));
         hard.for_each(|law| lists.whole(law, few(70)));
     }
