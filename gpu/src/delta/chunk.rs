@@ -2,8 +2,9 @@
 //! f16 pairs that both use (docs/src/chunked_delta.md).
 //!
 //! An image holds each value times a power of two as two f16: `hi`, the nearest, and `lo`, the nearest to what is left.
-//! Rows of 128 bytes (k and q, in two blocks of columns) and of 64 are stored so that the 16-byte units which a matrix load (`ldmatrix`, `wgmma`) reads together
-//! lie in different banks: unit u of row r at `u ^ (r mod 8)`, in a row of 64 bytes at `u ^ (r / 2 mod 4)`.
+//! Rows of 128 bytes (k and q, in two blocks of columns) and of 64 are stored so that the 16-byte units which a matrix
+//! load (`ldmatrix`, `wgmma`) reads together lie in different banks: unit u of row r at `u ^ (r mod 8)`, in a row of 64
+//! bytes at `u ^ (r / 2 mod 4)`.
 
 use cuda_std::{float, warp};
 
@@ -29,9 +30,8 @@ pub const KEYS: [usize; 2] = [0, KEY_IMAGE];
 pub const P: [usize; 2] = [CHUNK_IMAGE, 3 * CHUNK_IMAGE];
 /// Where the T images of a value head start.
 pub const T: [usize; 2] = [0, 2 * CHUNK_IMAGE];
-/// f32 of a value head's scalars: for each token beta, beta e^G_t, e^G_t and `e^(G_L - G_t) 2^(em - 18)`, 32 each; then em as
-/// an i32, four times. em makes the largest `beta_t e^(G_L - G_t) 2^em` fall into 1/2 .. 1.
-pub const SCALARS: usize = 4 * CHUNK + 4;
+/// f32 of a value head's scalars: for each token beta, beta e^G_t, e^G_t and `e^(G_L - G_t) 2^-18`, 32 each.
+pub const SCALARS: usize = 4 * CHUNK;
 /// Where each scalar of the tokens starts.
 pub const BETA: usize = 0;
 /// See [`SCALARS`].
@@ -40,8 +40,6 @@ pub const BETA_DECAY: usize = CHUNK;
 pub const DECAY: usize = 2 * CHUNK;
 /// See [`SCALARS`].
 pub const REST: usize = 3 * CHUNK;
-/// See [`SCALARS`].
-pub const REST_EXPONENT: usize = 4 * CHUNK;
 /// D is held times `2^(ey - 5)`, Y being held times `2^ey`: 32 products of T and Y cannot exceed 32 times the largest Y. So
 /// the sums, which carry [`CHUNK_SCALE`] also, are to be multiplied by two to the minus this.
 pub const D_SHIFT: i32 = CHUNK_SCALE + 5;
@@ -149,7 +147,8 @@ pub fn pairs(x: [u32; 4]) -> [[u32; 2]; 2] {
     [[x[0], x[1]], [x[2], x[3]]]
 }
 
-/// `e^x` of the decays between tokens, x <= 0 or not wanted: the product and the instruction round, together less than 2^-23 absolute.
+/// `e^x` of the decays between tokens, x <= 0 or not wanted: the product and the instruction round, together below 2^-22
+/// absolute.
 #[inline(always)]
 pub fn decay(x: f32) -> f32 {
     float::exp2_approx(x * core::f32::consts::LOG2_E)

@@ -9,8 +9,8 @@ use cuda_std::{float, global, int, shared, warp};
 
 use super::RecParams;
 use super::chunk::{
-    BETA, BETA_DECAY, CHUNK, CHUNK_SCALE, D_SHIFT, DECAY, KEY_SCALE, REST, REST_EXPONENT, larger, power_of_two,
-    scale_exponent, warp_largest,
+    BETA, BETA_DECAY, CHUNK, CHUNK_SCALE, D_SHIFT, DECAY, KEY_SCALE, REST, larger, power_of_two, scale_exponent,
+    warp_largest,
 };
 use super::chunk_rows::VALUE_PITCH;
 use crate::geometry::{HEAD_DIM, OUTPUT_SCALE};
@@ -111,8 +111,8 @@ impl Scaled {
 
 /// What a chunk's steps need besides the products, made before the first of them is done. Exponents come from bounds
 /// instead of maxima, so that nothing waits for an exchange between lanes: `|X| <= sqrt(128) max |S|` by Cauchy and
-/// Schwarz, so `|Y| <= max |v| + max |X|` (beta is at most 1), and `|D| <= 32 max |Y|` since no entry of T exceeds 1. Of
-/// the decayed D, em brings `beta_t e^(G_L - G_t)` near 1.
+/// Schwarz, so `|Y| <= max |beta v| + max (beta e^G) max |X|`, and `|D| <= 32 max |Y|` since no entry of T exceeds 1. What
+/// is kept of D at the chunk's end may be far smaller than D: its scale comes from its largest magnitude.
 pub struct Steps {
     /// Y is times `2^ey`.
     ey: i32,
@@ -131,26 +131,33 @@ impl Steps {
     /// `scalars` are those of the chunk.
     #[inline(always)]
     pub unsafe fn new(scalars: *const f32, v: &Tokens, state: &Scaled) -> Self {
-        let mut largest = [0.0f32; 2];
-        for i in 0..4 * TOKEN_TILES {
-            largest[i % 2] = larger(largest[i % 2], v[i]);
-        }
-        let v_largest = warp_largest(float::max(largest[0], largest[1]));
-        let bound = float::fma(11.4 * state.largest, power_of_two(-state.exponent), v_largest);
-        let ey = scale_exponent(bound.to_bits());
-        let unscale = power_of_two(-state.exponent - KEY_SCALE);
-        // Below -126 v is so much larger than the state that X counts for nothing.
-        let rescale = power_of_two((ey - state.exponent - KEY_SCALE).clamp(-126, 126));
-        let scale = power_of_two(ey);
         let (mut value, mut predicted) = ([0.0f32; 4 * TOKEN_TILES], [0.0f32; 2 * TOKEN_TILES]);
+        let (mut largest, mut share) = ([0.0f32; 2], [0.0f32; 2]);
         for j in 0..TOKEN_TILES {
             // SAFETY: tiles of the scalars.
             let (beta, beta_decay) = unsafe { (two(scalars, BETA, j), two(scalars, BETA_DECAY, j)) };
             for e in 0..2 {
-                predicted[2 * j + e] = -(beta_decay[e] * rescale);
-                value[4 * j + e] = v[4 * j + e] * (beta[e] * scale);
-                value[4 * j + 2 + e] = v[4 * j + 2 + e] * (beta[e] * scale);
+                predicted[2 * j + e] = beta_decay[e];
+                share[e] = float::max(share[e], beta_decay[e]);
+                for column in 0..2 {
+                    let at = 4 * j + 2 * column + e;
+                    value[at] = v[at] * beta[e];
+                    largest[e] = larger(largest[e], value[at]);
+                }
             }
+        }
+        let of_state = 11.4 * state.largest * power_of_two(-state.exponent);
+        let of_lane = float::fma(float::max(share[0], share[1]), of_state, float::max(largest[0], largest[1]));
+        let ey = scale_exponent(warp_largest(of_lane).to_bits());
+        let unscale = power_of_two(-state.exponent - KEY_SCALE);
+        // Below -126 v is so much larger than the state that X counts for nothing.
+        let rescale = power_of_two((ey - state.exponent - KEY_SCALE).clamp(-126, 126));
+        let scale = power_of_two(ey);
+        for x in &mut value {
+            *x *= scale;
+        }
+        for x in &mut predicted {
+            *x = -(*x * rescale);
         }
         Self { ey, value, predicted, carried: unscale * OUTPUT_SCALE }
     }
@@ -167,7 +174,7 @@ impl Steps {
         y
     }
 
-    /// D times `2^(ey - 5)` and `e^(G_L - G) D` times `2^(ey - 5 + em)`, from the sums of T Y.
+    /// D times `2^(ey - 5)`, and the kept part `e^(G_L - G) D` times the same, from the sums of T Y.
     ///
     /// # Safety
     /// As for [`new`](Self::new).
@@ -207,31 +214,33 @@ impl Steps {
     }
 
     /// How the state goes on, before the sums that are added are known: its new exponent comes from
-    /// `max |S| <= e^G_L max |S| + 32 max |e^(G_L - G) D|`.
+    /// `max |S| <= e^G_L max |S| + 32 max |e^(G_L - G) D|`. Scales `kept` for its product.
     ///
     /// # Safety
     /// As for [`new`](Self::new).
     #[inline(always)]
-    pub unsafe fn turn(&self, scalars: *const f32, state: &Scaled, kept: &Tokens) -> Turn {
+    pub unsafe fn turn(&self, scalars: *const f32, state: &Scaled, kept: &mut Tokens) -> Turn {
         let mut largest = [0.0f32; 2];
         for i in 0..4 * TOKEN_TILES {
             largest[i % 2] = larger(largest[i % 2], kept[i]);
         }
         let kept_largest = warp_largest(float::max(largest[0], largest[1]));
-        // SAFETY: the last token's decay, and em.
-        let (whole, em) = unsafe {
-            (shared::load(scalars.add(DECAY + CHUNK - 1)), shared::load(scalars.add(REST_EXPONENT).cast::<i32>()))
-        };
-        let kept_exponent = self.ey - 5 + em;
+        let ek = scale_exponent(kept_largest.to_bits());
+        let scale = power_of_two(ek);
+        for x in kept {
+            *x *= scale;
+        }
+        // SAFETY: the last token's decay.
+        let whole = unsafe { shared::load(scalars.add(DECAY + CHUNK - 1)) };
         let old = whole * (state.largest * power_of_two(-state.exponent));
-        let bound = float::fma(32.0 * kept_largest, power_of_two((-kept_exponent).clamp(-126, 126)), old);
+        let bound = float::fma(32.0 * kept_largest, power_of_two(5 - self.ey), old);
         let exponent = scale_exponent(bound.to_bits());
         let shift = exponent - state.exponent;
         Turn {
             exponent,
             largest: bound * power_of_two(exponent),
             old: whole * power_of_two(shift / 2) * power_of_two(shift - shift / 2),
-            added: power_of_two((exponent - kept_exponent - KEY_SCALE).clamp(-126, 126)),
+            added: power_of_two((exponent - (self.ey - 5 + ek) - KEY_SCALE).clamp(-126, 126)),
         }
     }
 }

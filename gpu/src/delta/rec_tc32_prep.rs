@@ -19,8 +19,8 @@ use cuda_std::{float, global, kernel, mma, shared, shared_array, warp};
 
 use super::RecParams;
 use super::chunk::{
-    BETA, BETA_DECAY, CHUNK, CHUNK_SCALE, D_SHIFT, DECAY, KEY_SCALE, KEYS, MatrixLane, P, REST, REST_EXPONENT, T,
-    chunk_at, decay, image_bytes, key_bytes, pairs, parts, power_of_two, slot_of,
+    BETA, BETA_DECAY, CHUNK, CHUNK_SCALE, D_SHIFT, DECAY, KEY_SCALE, KEYS, MatrixLane, P, REST, T, chunk_at, decay,
+    image_bytes, key_bytes, pairs, parts, power_of_two, slot_of,
 };
 use super::chunk_rows::{RowSource, SPLITTERS};
 use super::chunk_solve::{
@@ -126,14 +126,10 @@ unsafe fn prepare_head<const PAIRS: bool>(token: Token, own: *mut u8, slot: *mut
     unsafe {
         let scalars = slot.add(image_bytes(PAIRS)).cast::<f32>();
         let (decayed, rest) = (float::exp(sum.value), float::exp(last.minus(sum)));
-        let exponent = rest_exponent(beta * rest);
         global::store(scalars.add(BETA + lane), beta);
         global::store(scalars.add(BETA_DECAY + lane), beta * decayed);
         global::store(scalars.add(DECAY + lane), decayed);
-        global::store(scalars.add(REST + lane), rest * power_of_two(exponent - D_SHIFT));
-        if lane < 4 {
-            global::store(scalars.add(REST_EXPONENT + lane).cast::<i32>(), exponent);
-        }
+        global::store(scalars.add(REST + lane), rest * power_of_two(-D_SHIFT));
         weigh::<PAIRS>(own, tiles, sum, beta);
         warp::sync_warp(warp::FULL_MASK);
         let column = invert_halves(own, lane);
@@ -150,13 +146,6 @@ unsafe fn prepare_head<const PAIRS: bool>(token: Token, own: *mut u8, slot: *mut
         }
         warp::sync_warp(warp::FULL_MASK);
     }
-}
-
-/// em of the chunk from each lane's `beta e^(G_L - G)`: 100 at most, and where all are 0.
-#[inline(always)]
-fn rest_exponent(kept: f32) -> i32 {
-    let largest = warp::redux_max_u32(float::abs(kept).to_bits());
-    (126 - (largest >> 23).cast_signed()).clamp(0, 100)
 }
 
 /// A sum of log decays: the nearest f32 and what is left.

@@ -83,7 +83,8 @@ pub struct LogGate<'a>(pub View<'a, f32, 2>);
 
 /// Several sequences in one call, their tokens one sequence behind the other. What the device holds is clamped there: starts
 /// to the tokens of the call, lengths to `longest` (to the next multiple of 32 in chunked variants); so wrong values give
-/// wrong results, but nothing is read or written outside the operands.
+/// wrong results (other ones from run to run where sequences overlap, since both write the rows), but nothing is read or
+/// written outside the operands.
 #[derive(Clone, Copy)]
 pub struct Batch<'a> {
     /// u32 `[sequences + 1]` in device memory: the token where each sequence starts, ascending, then where the last ends.

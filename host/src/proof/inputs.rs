@@ -107,6 +107,7 @@ pub const STRESS: &[Inputs] = &[
     Inputs { name: "reset_gates", gates: Gates::Reset, ..BASE },
     Inputs { name: "gate_zero", gates: Gates::Constant(0.0), ..BASE },
     Inputs { name: "beta_zero", betas: Betas::Constant(0.0), ..BASE },
+    Inputs { name: "beta_faint", betas: Betas::Constant(1e-6), state: 0.0, ..BASE },
     Inputs { name: "beta_one", betas: Betas::Constant(1.0), ..BASE },
     Inputs { name: "beta_zero_or_one", betas: Betas::ZeroOrOne, ..BASE },
     Inputs { name: "zero_keys", keys: Keys::SomeZero, ..BASE },

@@ -151,7 +151,15 @@ fn chunked(mut lists: Lists) -> Vec<Work> {
     if thorough {
         lists.stress(few(130));
     } else {
-        let hard = ["reset_gates", "v_state_x1e-20", "v_state_x1e5", "k01_same_key", "k01_clusters", "k04_spikes"];
+        let hard = [
+            "reset_gates",
+            "beta_faint",
+            "v_state_x1e-20",
+            "v_state_x1e5",
+            "k01_same_key",
+            "k01_clusters",
+            "k04_spikes",
+        ];
         let hard = STRESS.iter().chain(REPORTED_FAULTS).filter(|law| hard.contains(&law.name));
         hard.for_each(|law| lists.whole(law, few(70)));
     }
