@@ -5,4 +5,5 @@ mod call;
 mod chunked;
 mod kernels;
 mod pieces;
+mod prep;
 mod reference;
