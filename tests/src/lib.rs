@@ -1,3 +1,4 @@
 //! What the test binaries share.
 
 pub mod golden;
+pub mod log;

@@ -2,25 +2,9 @@
 
 use super::child;
 use std::fs;
-use std::io::{self, Write};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
 use varve::backend::{BackendError, Device, DeviceSpec, driver_slots};
-
-/// A place for the log.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
+use varve_tests::log::Log;
 
 /// A folder with a `libcuda.so.1` that is no library: the loader finds it before the real one and gives up.
 fn folder_without_driver() -> PathBuf {
@@ -57,13 +41,12 @@ fn a_machine_without_a_driver() {
     );
 
     let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).finish();
-    let device = tracing::subscriber::with_default(subscriber, || Device::open(&DeviceSpec::Auto).unwrap());
+    let device = log.of(|| Device::open(&DeviceSpec::Auto).unwrap());
     assert!(device.caps().is_emulator && device.spec() == "emulator");
     assert!(device.fallback().unwrap().contains("libcuda.so.1"));
-    let lines = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-    assert_eq!(lines.lines().count(), 1, "one line: {lines}");
+    let lines = log.lines();
+    assert_eq!(lines.len(), 1, "one line: {lines:?}");
+    let lines = &lines[0];
     assert!(lines.contains("WARN") && lines.contains("--device auto: using the emulator"), "{lines}");
     assert!(lines.contains("because cuda:0: the NVIDIA driver's library cannot be loaded"), "{lines}");
     assert_eq!(device.upload(&[1.0f32]).unwrap().read().unwrap(), [1.0], "and it works");

@@ -6,6 +6,5 @@ mod batch;
 mod catalog;
 mod compile_fail;
 mod dispatch;
-mod log;
 mod preferred;
 mod staged;

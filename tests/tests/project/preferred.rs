@@ -9,9 +9,7 @@ use varve::ops::dispatch::{Dispatch, Needs, OpError, Preferred, Reason, Spread, 
 use varve::ops::exactness::Exactness;
 use varve::ops::tuning::{Measured, Source};
 use varve_gpu::delta::{RecParams, rec_cols, rec_keyhead};
-
-use crate::log::Log;
-
+use varve_tests::log::Log;
 const SOURCE: Source = Source { device: "H200", driver: "", commit: "", date: "", command: "", rule: "" };
 const PAYS: &[Measured] = &[Measured { cc: 90, sms: [120, 140], from_tokens: 128, most_sequences: 8, source: SOURCE }];
 

@@ -224,7 +224,7 @@ fn without_scratch_the_next_row_runs_and_the_log_says_so_once() {
     assert!(matches!(&error, OpError::Unfit { variant: "too_much", .. }), "{error}");
     assert!(error.to_string().contains("probe/too_much does not run here: no scratch: emulator: "), "{error}");
 
-    let log = crate::log::Log::default();
+    let log = varve_tests::log::Log::default();
     let dispatch = Dispatch::new("probe=-passes".parse().unwrap());
     log.of(|| {
         for _ in 0..3 {
