@@ -1,24 +1,30 @@
 //! Launch bounds: `static __launch_bounds_<kernel>: [u32; 2] = [threads, min_blocks]`, which `#[kernel]` emits, becomes
-//! the attributes from which LLVM writes `.maxntid` and `.minnctapersm`.
+//! the attributes from which LLVM writes `.maxntid` and `.minnctapersm`; `static __cluster_<kernel>: u32` that for
+//! `.reqnctapercluster`.
 
 use crate::error::BuildError;
 use crate::llvm::{Function, Module};
 
 const PREFIX: &str = "__launch_bounds_";
+const CLUSTER: &str = "__cluster_";
 /// Threads of a block on every card.
 const MAX_THREADS: u32 = 1024;
 
 /// Sets the attributes. The statics go afterwards: `exports` makes them private and nothing uses them.
 pub(crate) fn run(module: &Module<'_>) -> Result<(), BuildError> {
     let kernels: Vec<Function<'_>> = module.functions().into_iter().filter(Function::is_kernel).collect();
+    let named = |symbol: &str| kernels.iter().find(|k| k.name() == symbol);
     for global in module.globals() {
         let name = global.name();
+        let bytes = || global.bytes().unwrap_or_default();
+        if let (Some(kernel), Ok(blocks)) = (name.strip_prefix(CLUSTER).and_then(named), bytes().try_into()) {
+            kernel.set_attribute("nvvm.cluster_dim", &format!("{},1,1", u32::from_le_bytes(blocks)));
+        }
         let Some(symbol) = name.strip_prefix(PREFIX) else { continue };
         let refuse = |why: &str| BuildError::Bounds { kernel: symbol.to_owned(), why: why.to_owned() };
-        let kernel =
-            kernels.iter().find(|k| k.name() == symbol).ok_or_else(|| refuse("there is no kernel of that name"))?;
-        let [threads, min_blocks] = words(&global.bytes().unwrap_or_default())
-            .ok_or_else(|| refuse("the static is not a [u32; 2] with a constant value"))?;
+        let kernel = named(symbol).ok_or_else(|| refuse("there is no kernel of that name"))?;
+        let [threads, min_blocks] =
+            words(&bytes()).ok_or_else(|| refuse("the static is not a [u32; 2] with a constant value"))?;
         if threads == 0 || threads > MAX_THREADS {
             return Err(refuse(&format!("{threads} threads a block, must be 1 to {MAX_THREADS}")));
         }

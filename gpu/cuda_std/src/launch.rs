@@ -26,6 +26,8 @@ pub struct KernelInfo {
     pub bounds: Bounds,
     /// Least architecture: 75, 80 or 90 (the latter is the module sm_90a).
     pub sm: u32,
+    /// Blocks along the grid's x that start together, on SMs near each other; 1 without clusters. Divides the grid's x.
+    pub cluster: u32,
     /// Name of the parameter type as the source writes it.
     pub params: &'static str,
     /// Size of the parameter struct.

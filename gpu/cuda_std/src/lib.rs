@@ -16,6 +16,7 @@
 //! | [`mma`] | `ldmatrix_*` | `ldmatrix` | 75 | lanes gather |
 //! | [`mma`] | `mma_*` | `mma.sync` | 80 | lanes gather, f32 accumulation with k ascending |
 //! | [`barrier`] | `fence_async_shared` | `fence.proxy.async` | 90a | writes since the last one are remembered |
+//! | [`grid`] | `let_next_start`, `wait_for_previous` | `griddepcontrol` | 90a | launches run one after the other |
 //! | [`wgmma`] | `mma_*`, `fence`, `commit`, `wait` | `wgmma` | 90a | warpgroups gather, f32 accumulation with k ascending |
 //! | [`atomic`] | read-modify-write, acquire, release | `atom ld.acquire st.release` | 75 | host atomics |
 //! | [`float`] | fma, conversions, exp, log, .. | `fma.rn cvt.rn`, one Rust source | 75 | same bits |
@@ -74,6 +75,7 @@ pub mod barrier;
 pub mod copy;
 pub mod float;
 pub mod global;
+pub mod grid;
 pub mod int;
 pub mod launch;
 pub mod mma;

@@ -153,6 +153,16 @@ pub enum LaunchError {
         /// The device.
         spec: String,
     },
+    /// The grid's x cannot be cut into the kernel's clusters. Nothing was enqueued.
+    #[error("{shape}: grid x is {}, no multiple of the {cluster} blocks of a cluster on {spec}", shape.launch.grid[0])]
+    Cluster {
+        /// The launch.
+        shape: LaunchShape,
+        /// Blocks of a cluster of the kernel.
+        cluster: u32,
+        /// The device.
+        spec: String,
+    },
     /// The kernel is not in the PTX that was built. Nothing was enqueued.
     #[error("{shape}: {spec}'s module for sm_{module} has no such entry; rebuild, and see `varve ptx --list`")]
     NotInModule {

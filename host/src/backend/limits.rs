@@ -35,6 +35,9 @@ pub fn check(spec: &str, caps: &Caps, info: &KernelInfo, shape: LaunchShape) -> 
         within(name, launch.block[axis].into(), BLOCK[axis])?;
     }
     let threads = launch.block.iter().map(|&n| u64::from(n)).product();
+    if !launch.grid[0].is_multiple_of(info.cluster) {
+        return Err(LaunchError::Cluster { shape, cluster: info.cluster, spec: spec.to_owned() });
+    }
     within("threads of a block", threads, BLOCK_THREADS)?;
     within("threads of a block (by the kernel's launch bounds)", threads, info.bounds.threads)?;
     if launch.dynamic_shared > 0 {
@@ -55,6 +58,7 @@ mod tests {
             symbol: "probe",
             bounds: Bounds { threads: 256, min_blocks: 1 },
             sm,
+            cluster: if sm == 90 { 2 } else { 1 },
             params: "P",
             params_bytes: 8,
             file: file!(),
@@ -67,8 +71,9 @@ mod tests {
 
     #[test]
     fn each_limit_names_kernel_quantity_and_value() {
-        assert_eq!(refused("H200", 90, [1, 65_535, 65_535], [16, 1, 16], 232_448), None);
+        assert_eq!(refused("H200", 90, [2, 65_535, 65_535], [16, 1, 16], 232_448), None);
         let cases = [
+            (refused("H200", 90, [3, 1, 1], [32, 1, 1], 0), "grid x is 3, no multiple of the 2 blocks of a cluster"),
             (refused("H200", 75, [1 << 31, 1, 1], [32, 1, 1], 0), "grid x is 2147483648, the limit is 2147483647"),
             (refused("H200", 75, [1, 65_536, 1], [32, 1, 1], 0), "grid y is 65536, the limit is 65535"),
             (refused("H200", 75, [1, 1, 0], [32, 1, 1], 0), "grid z is 0, the limit is 1"),

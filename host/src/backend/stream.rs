@@ -74,13 +74,44 @@ impl Stream {
         launch: Launch,
         params: P,
     ) -> Result<(), LaunchError> {
+        // SAFETY: the caller's contract.
+        unsafe { self.enqueue(kernel, launch, params, false) }
+    }
+
+    /// As [`launch`](Self::launch), but the kernel may start as soon as every block of the launch ahead in the stream has
+    /// let it (`cuda_std::grid`), on devices from compute capability 9.0 on; elsewhere it is in order like any other.
+    ///
+    /// # Errors
+    /// As [`launch`](Self::launch).
+    ///
+    /// # Safety
+    /// As for [`launch`](Self::launch), the launch ahead being one that runs at the same time until the kernel waits for it.
+    pub unsafe fn launch_early<P: Copy + 'static>(
+        &self,
+        kernel: &'static Kernel<P>,
+        launch: Launch,
+        params: P,
+    ) -> Result<(), LaunchError> {
+        // SAFETY: the caller's contract.
+        unsafe { self.enqueue(kernel, launch, params, true) }
+    }
+
+    /// # Safety
+    /// As for [`launch`](Self::launch), or if `early` for [`launch_early`](Self::launch_early).
+    unsafe fn enqueue<P: Copy + 'static>(
+        &self,
+        kernel: &'static Kernel<P>,
+        launch: Launch,
+        params: P,
+        early: bool,
+    ) -> Result<(), LaunchError> {
         let info = kernel.info();
         let shape = LaunchShape { kernel: info.symbol, launch };
         limits::check(self.device.spec(), self.device.caps(), &info, shape)?;
         match (&self.body, &self.device.inner().body) {
             (Body::Cuda(stream), _) => {
                 // SAFETY: `params` is the kernel's parameter struct; the rest is the caller's contract.
-                unsafe { stream.context().launch(stream, &info, shape, (&raw const params).cast())? };
+                unsafe { stream.context().launch(stream, &info, shape, early, (&raw const params).cast())? };
             }
             (Body::Emulator(stream), device::Body::Emulator(machine)) => {
                 // SAFETY: the caller's contract.

@@ -214,7 +214,8 @@ impl<A, P: Copy + 'static> Table<A, P> {
         let launch = |row: &'static Variant<A, P>, choice: Choice<P>| {
             let Choice { kernel, launch, .. } = choice;
             // SAFETY: the caller's contract; the row's `launch` and `steps` give the grids that the headers ask for.
-            unsafe { row.run(stream, ask, Step { kernel, launch, params }) }.map(|run| run.map(|()| row.name))
+            unsafe { row.run(stream, ask, Step { kernel, launch, params, early: false }) }
+                .map(|run| run.map(|()| row.name))
         };
         match by {
             Pick::Best(dispatch) => self.first(dispatch, device, ask, launch),

@@ -68,6 +68,8 @@ pub struct Step<P: Copy + 'static> {
     pub launch: Launch,
     /// Its parameters.
     pub params: P,
+    /// Whether it may start beside the step before it (`cuda_std::grid`).
+    pub early: bool,
 }
 
 /// One implementation of an operation for sizes `A` with launch parameters `P`.
@@ -107,7 +109,10 @@ impl<A: 'static, P: Copy + 'static> Variant<A, P> {
         let launch = |step: &Step<P>| {
             // SAFETY: the caller's contract; `steps` adds what staged kernels ask for, in scratch of the stream, which
             // keeps it in order with every other use.
-            unsafe { stream.launch(step.kernel, step.launch, step.params) }
+            unsafe {
+                let Step { kernel, launch, params, early } = *step;
+                if early { stream.launch_early(kernel, launch, params) } else { stream.launch(kernel, launch, params) }
+            }
         };
         let Some(staged) = &self.staged else { return Ok(Ok(launch(&call)?)) };
         let enqueue = |scratch| (staged.steps)(ask, &call, scratch).iter().try_for_each(launch);

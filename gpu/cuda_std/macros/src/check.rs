@@ -1,8 +1,10 @@
 //! Takes an annotated function apart, and says what is wrong with it.
 
 use proc_macro2::TokenStream;
+use syn::parse::Parser;
+use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Attribute, Error, Expr, FnArg, ItemFn, Lit, MetaNameValue, Pat, Result, ReturnType, Type};
+use syn::{Attribute, Error, Expr, ExprLit, FnArg, ItemFn, Lit, MetaNameValue, Pat, Result, ReturnType, Token, Type};
 
 /// A kernel as its source says it, checked.
 pub struct Kernel {
@@ -14,37 +16,45 @@ pub struct Kernel {
     pub bounds: Expr,
     /// Least architecture: 75, 80 or 90.
     pub sm: u32,
+    /// Blocks of a cluster; 1 without one.
+    pub cluster: u32,
 }
 
 /// Parses the arguments of `#[kernel(..)]` and its item.
 pub fn kernel(arguments: TokenStream, item: TokenStream) -> Result<Kernel> {
-    let sm = architecture(arguments)?;
+    let (sm, cluster) = architecture(arguments)?;
     let item_span = item.clone().into_iter().next().map_or_else(proc_macro2::Span::call_site, |t| t.span());
     let mut function: ItemFn =
         syn::parse2(item).map_err(|_| Error::new(item_span, "#[kernel] stands on a function with a body"))?;
     let bounds = launch_bounds(&mut function)?;
     let params = signature(&function)?;
-    Ok(Kernel { function, params, bounds, sm })
+    Ok(Kernel { function, params, bounds, sm, cluster })
 }
 
-fn architecture(arguments: TokenStream) -> Result<u32> {
-    const FORM: &str = "#[kernel] takes nothing, or sm = 75, sm = 80 or sm = 90: the least architecture";
-    if arguments.is_empty() {
-        return Ok(75);
-    }
+/// Least architecture, and blocks of a cluster.
+fn architecture(arguments: TokenStream) -> Result<(u32, u32)> {
+    const FORM: &str = "#[kernel] takes nothing, or sm = 75, sm = 80 or sm = 90: the least architecture; \
+                        with sm = 90 also cluster = 2, 4 or 8: neighbouring blocks that start together";
     let span = arguments.clone();
     let wrong = || Error::new_spanned(&span, FORM);
-    let argument: MetaNameValue = syn::parse2(arguments).map_err(|_| wrong())?;
-    match &argument.value {
-        Expr::Lit(literal) if argument.path.is_ident("sm") => match &literal.lit {
-            Lit::Int(number) => match number.base10_parse() {
-                Ok(sm @ (75 | 80 | 90)) => Ok(sm),
-                _ => Err(wrong()),
-            },
-            _ => Err(wrong()),
-        },
-        _ => Err(wrong()),
+    let named = Punctuated::<MetaNameValue, Token![,]>::parse_terminated.parse2(arguments).map_err(|_| wrong())?;
+    let (mut sm, mut cluster) = (None, None);
+    for argument in &named {
+        let Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) = &argument.value else { return Err(wrong()) };
+        let number: u32 = number.base10_parse().map_err(|_| wrong())?;
+        let (place, known) = match () {
+            () if argument.path.is_ident("sm") => (&mut sm, [75, 80, 90]),
+            () if argument.path.is_ident("cluster") => (&mut cluster, [2, 4, 8]),
+            () => return Err(wrong()),
+        };
+        if !known.contains(&number) || place.replace(number).is_some() {
+            return Err(wrong());
+        }
     }
+    if cluster.is_some() && sm != Some(90) {
+        return Err(wrong());
+    }
+    Ok((sm.unwrap_or(75), cluster.unwrap_or(1)))
 }
 
 fn launch_bounds(function: &mut ItemFn) -> Result<Expr> {

@@ -40,7 +40,20 @@ fn device(kernel: &Kernel) -> TokenStream {
         80 => quote!(all(target_arch = "nvptx64", cuda_sm = "80")),
         _ => quote!(all(target_arch = "nvptx64", cuda_sm = "90a")),
     };
+    let cluster = (kernel.cluster > 1).then(|| {
+        let (cluster_name, blocks) = (format_ident!("__cluster_{}", name), kernel.cluster);
+        quote! {
+            // As the bounds below.
+            #[cfg(#module)]
+            #[used]
+            #[unsafe(no_mangle)]
+            #[allow(non_upper_case_globals, missing_docs)]
+            pub static #cluster_name: u32 = #blocks;
+        }
+    });
     quote! {
+        #cluster
+
         #[cfg(#module)]
         #(#attrs)*
         #[unsafe(no_mangle)]
@@ -61,7 +74,7 @@ fn device(kernel: &Kernel) -> TokenStream {
 fn host(kernel: &Kernel) -> TokenStream {
     let function = &kernel.function;
     let (attrs, vis, sig, block) = (&function.attrs, &function.vis, &function.sig, &function.block);
-    let (params, bounds, sm) = (&kernel.params, &kernel.bounds, kernel.sm);
+    let (params, bounds, sm, cluster) = (&kernel.params, &kernel.bounds, kernel.sm, kernel.cluster);
     let name = &sig.ident;
     let symbol = name.to_string();
     let handle = format_ident!("{}", symbol.to_uppercase(), span = name.span());
@@ -96,6 +109,7 @@ fn host(kernel: &Kernel) -> TokenStream {
                     symbol: #symbol,
                     bounds: #bounds,
                     sm: #sm,
+                    cluster: #cluster,
                     params: #params_text,
                     params_bytes: ::core::mem::size_of::<#params>(),
                     file: ::core::file!(),

@@ -11,7 +11,8 @@ mod expand;
 /// Makes a GPU kernel of an `unsafe fn` with one by-value parameter.
 ///
 /// ```text
-/// #[kernel]                  // or #[kernel(sm = 80)], #[kernel(sm = 90)]: the least architecture, 75 if left out
+/// #[kernel]                  // or #[kernel(sm = 80)], #[kernel(sm = 90)]: the least architecture, 75 if left out;
+///                            // #[kernel(sm = 90, cluster = 2)]: two neighbouring blocks start together, near each other
 /// #[launch_bounds(BOUNDS)]   // a const expression of type cuda_std::launch::Bounds
 /// pub unsafe fn name(p: Params) { .. }
 /// ```

@@ -17,6 +17,7 @@ pub(crate) mod barrier;
 pub(crate) mod copy;
 pub(crate) mod float;
 pub(crate) mod global;
+pub(crate) mod grid;
 pub(crate) mod int;
 pub mod memory;
 pub(crate) mod mma;

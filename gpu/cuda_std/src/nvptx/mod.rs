@@ -12,6 +12,7 @@ pub(crate) mod barrier;
 pub(crate) mod copy;
 pub(crate) mod float;
 pub(crate) mod global;
+pub(crate) mod grid;
 pub(crate) mod int;
 pub(crate) mod mma;
 pub(crate) mod shared;

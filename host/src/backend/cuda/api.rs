@@ -81,6 +81,7 @@ unsafe extern "C" {
     pub fn cuGetErrorName(code: Code, text: *mut *const c_char) -> Code;
     pub fn cuGetErrorString(code: Code, text: *mut *const c_char) -> Code;
     pub fn cuInit(flags: c_uint) -> Code;
+    pub fn cuGetProcAddress(name: *const c_char, address: *mut *mut c_void, version: c_int, flags: u64) -> Code;
     pub fn cuDriverGetVersion(version: *mut c_int) -> Code;
     pub fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: CUdevice) -> Code;
     pub fn cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice) -> Code;

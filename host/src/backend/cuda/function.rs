@@ -4,6 +4,7 @@ use super::super::error::{BackendError, Code, LaunchError, LaunchShape};
 use super::super::history::Enqueued;
 use super::api;
 use super::context::Context;
+use super::early;
 use super::stream::Stream;
 use cuda_std::launch::KernelInfo;
 use cust::sys::{CUfunction, CUfunction_attribute};
@@ -115,7 +116,8 @@ impl Context {
         Ok(())
     }
 
-    /// Enqueues the kernel on the stream. Limits of grid and block were checked by the caller.
+    /// Enqueues the kernel on the stream. Limits of grid and block were checked by the caller. An `early` one may start
+    /// before the launch ahead of it has ended, where device and driver can.
     ///
     /// # Safety
     /// `params` points to the kernel's parameter struct, and the kernel's own contract holds for it.
@@ -124,6 +126,7 @@ impl Context {
         stream: &Stream,
         info: &KernelInfo,
         shape: LaunchShape,
+        early: bool,
         params: *const c_void,
     ) -> Result<(), LaunchError> {
         let spec = || self.spec.clone();
@@ -150,7 +153,12 @@ impl Context {
         let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (launch.grid, launch.block);
         // SAFETY: the entry has one parameter, which the driver copies during the call; function and stream are of this
         // context. What the kernel does with it is the caller's contract.
-        let code = unsafe {
+        let started = unsafe {
+            let ahead = (early && self.caps.cc >= 90).then_some(());
+            ahead.and_then(|()| early::launch(function.raw, stream.raw(), shape, arguments.as_mut_ptr()))
+        };
+        // SAFETY: as above.
+        let code = started.unwrap_or_else(|| unsafe {
             api::cuLaunchKernel(
                 function.raw,
                 grid_x,
@@ -164,7 +172,7 @@ impl Context {
                 arguments.as_mut_ptr(),
                 std::ptr::null_mut(),
             )
-        };
+        });
         self.check("cuLaunchKernel", code).map_err(failed)?;
         self.history.note(stream.number(), Enqueued::Kernel(shape));
         Ok(())

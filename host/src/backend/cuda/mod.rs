@@ -2,6 +2,7 @@
 
 pub mod api;
 mod context;
+mod early;
 mod function;
 mod graph;
 mod memory;
