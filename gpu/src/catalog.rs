@@ -9,7 +9,7 @@ use crate::conv::window_quad;
 use crate::delta::{conv_warp, gated_norm_warp, gates_elem, window_commit, window_step};
 use crate::delta::{
     out_norm_block, out_norm_warp, rec_chunk32_prep, rec_chunk32_scan, rec_cols, rec_keyhead, rec_lanes, rec_tc32_prep,
-    rec_tc32_scan, rec_wg32_scan,
+    rec_tc32_scan, rec_wg32_prep, rec_wg32_scan,
 };
 use crate::dense::{embed_rows, product_rows, product_tile};
 use crate::hyper::{expand_quad, mix_quad, squeeze_quad, write_quad};
@@ -146,6 +146,8 @@ pub fn entries() -> Vec<Entry> {
         entry("delta.rec/tc32_fast", rec_tc32_prep::DELTA_REC_TC32_FAST_PREP.info(), TC32_PREP),
         entry("delta.rec/tc32", rec_tc32_scan::DELTA_REC_TC32_SCAN.info(), TC32_SCAN),
         entry("delta.rec/tc32_fast", rec_tc32_scan::DELTA_REC_TC32_FAST_SCAN.info(), TC32_SCAN),
+        entry("delta.rec/wg32", rec_wg32_prep::DELTA_REC_WG32_PREP.info(), TC32_PREP),
+        entry("delta.rec/wg32_fast", rec_wg32_prep::DELTA_REC_WG32_FAST_PREP.info(), TC32_PREP),
         entry("delta.rec/wg32", rec_wg32_scan::DELTA_REC_WG32_SCAN.info(), TC32_SCAN),
         entry("delta.rec/wg32_fast", rec_wg32_scan::DELTA_REC_WG32_FAST_SCAN.info(), TC32_SCAN),
         entry("delta.rec/window", window_step::DELTA_REC_WINDOW.info(), WINDOW),

@@ -1,29 +1,31 @@
 //! The stages of a scanning block: four warps fill them, four warps scan what is there. A stage has two named barriers, one
 //! that it is full and one that it is empty.
+//!
+//! v and what prep left come by asynchronous copies; k and q pass through registers, where they are split, and are loaded a
+//! turn ahead. With three stages or more a chunk is handed over one turn after its copies were started, so that nobody waits
+//! for them; with two they land while the chunk before is scanned.
 
 use cuda_std::barrier::{arrive_named, sync_named};
+use cuda_std::copy::{cp_async_commit, cp_async_wait_all, cp_async_wait_group, cp_async16};
 use cuda_std::thread::block_idx_y;
-use cuda_std::{global, shared, warp};
+use cuda_std::{shared, warp};
 
 use super::RecParams;
 use super::chunk::{CHUNK, head_bytes, image_bytes, key_bytes, slot_of};
-use super::chunk_rows::{RowSource, Rows, SPLITTERS, VALUE_BYTES, ValueQuads, Values};
+use super::chunk_rows::{RowSource, SPLITTERS, VALUE_BYTES, ValueQuads};
 
 /// Warps that scan: 64 columns of a head.
 pub const SCANNERS: usize = 4;
 /// Threads of a block: the scanning warps, then those that fill stages.
 pub const THREADS: u32 = 32 * (SCANNERS + SPLITTERS) as u32;
-/// Stages of a ring.
-pub const STAGES: usize = 2;
-
 /// Bytes of a stage, of which each starts at a multiple of `align`: images, scalars and v.
 const fn stage_bytes(pairs: bool, align: usize) -> usize {
     (key_bytes(pairs) + head_bytes(pairs) + VALUE_BYTES).next_multiple_of(align)
 }
 
-/// Dynamic shared memory of a ring, with room to start at a multiple of `align`.
-pub const fn shared_bytes(pairs: bool, align: usize) -> u32 {
-    (STAGES * stage_bytes(pairs, align) + align) as u32
+/// Dynamic shared memory of a ring of `stages`, with room to start at a multiple of `align`.
+pub const fn shared_bytes(pairs: bool, align: usize, stages: usize) -> u32 {
+    (stages * stage_bytes(pairs, align) + align) as u32
 }
 
 /// A stage's parts in shared memory.
@@ -43,11 +45,11 @@ pub struct Stage {
 /// The ring; chunk c is in stage c mod `STAGES`. Stages start at multiples of `ALIGN`: 1,024 is what the swizzle of `wgmma`
 /// counts from.
 #[derive(Clone, Copy)]
-pub struct Ring<const PAIRS: bool, const ALIGN: usize> {
+pub struct Ring<const PAIRS: bool, const ALIGN: usize, const STAGES: usize> {
     start: *mut u8,
 }
 
-impl<const PAIRS: bool, const ALIGN: usize> Ring<PAIRS, ALIGN> {
+impl<const PAIRS: bool, const ALIGN: usize, const STAGES: usize> Ring<PAIRS, ALIGN, STAGES> {
     /// The ring in the block's dynamic shared memory.
     #[inline(always)]
     pub fn here() -> Self {
@@ -105,17 +107,31 @@ impl<const PAIRS: bool, const ALIGN: usize> Ring<PAIRS, ALIGN> {
             slot_bytes: p.value_heads as usize * head_bytes(PAIRS),
             warp,
         };
-        // Two chunks are under way, each in registers of its own.
-        let (mut even, mut odd) = (filler.load(0), filler.load(1));
-        for chunk in (0..filler.chunks).step_by(2) {
-            // SAFETY: chunks in order.
-            unsafe { self.fill_stage(&filler, chunk, &even, &make_visible) };
-            even = filler.load(chunk + 2);
-            if chunk + 1 < filler.chunks {
-                // SAFETY: as above.
-                unsafe { self.fill_stage(&filler, chunk + 1, &odd, &make_visible) };
-                odd = filler.load(chunk + 3);
+        let mut rows = filler.rows.load(0);
+        for chunk in 0..filler.chunks {
+            let stage = self.stage(chunk);
+            // Under way while this turn waits, copies and splits.
+            let next = filler.rows.load((chunk + 1) * CHUNK);
+            // SAFETY: the stage has no reader left behind the barrier of the chunk before it there; chunks in order.
+            unsafe {
+                if chunk >= STAGES {
+                    self.take_back(&filler, chunk - STAGES);
+                }
+                filler.start_copies(stage, chunk);
+                filler.rows.store::<PAIRS>(stage.keys, &rows);
             }
+            if STAGES == 2 {
+                cp_async_wait_all();
+                self.hand_over(stage, &make_visible);
+            } else if chunk > 0 {
+                cp_async_wait_group::<1>();
+                self.hand_over(self.stage(chunk - 1), &make_visible);
+            }
+            rows = next;
+        }
+        if STAGES > 2 {
+            cp_async_wait_all();
+            self.hand_over(self.stage(filler.chunks - 1), &make_visible);
         }
         for chunk in filler.chunks.saturating_sub(STAGES)..filler.chunks {
             // SAFETY: the last chunks.
@@ -123,26 +139,13 @@ impl<const PAIRS: bool, const ALIGN: usize> Ring<PAIRS, ALIGN> {
         }
     }
 
-    /// Puts a chunk into its stage when that is empty, and hands it over.
-    ///
-    /// # Safety
-    /// Called for all chunks in order by the filling warps.
+    /// Says that `stage` is full.
     #[inline(always)]
     #[track_caller]
-    unsafe fn fill_stage(self, filler: &Filler<PAIRS>, chunk: usize, load: &Load, make_visible: &impl Fn()) {
-        let stage = self.stage(chunk);
-        // SAFETY: the stage has no reader left behind the barrier of the chunk before it there; all warps of the block take
-        // part in the barrier.
-        unsafe {
-            if chunk >= STAGES {
-                self.take_back(filler, chunk - STAGES);
-            }
-            filler.rows.store::<PAIRS>(stage.keys, &load.rows);
-            filler.store_head(stage.head, &load.head);
-            filler.values.store(stage.values, &load.values);
-            make_visible();
-            arrive_named(1 + stage.index as u32, THREADS);
-        }
+    fn hand_over(self, stage: Stage, make_visible: &impl Fn()) {
+        make_visible();
+        // SAFETY: ids 1 to STAGES; all warps of the block take part.
+        unsafe { arrive_named(1 + stage.index as u32, THREADS) };
     }
 
     /// Waits until the scanning warps are done with `chunk`, and brings its outputs to memory.
@@ -172,50 +175,27 @@ struct Filler<const PAIRS: bool> {
     warp: usize,
 }
 
-/// A lane's part of a chunk.
-struct Load {
-    rows: Rows,
-    values: Values,
-    head: [[u32; 4]; UNITS],
-}
-
 /// Units of 16 bytes that a lane brings of what a value head needs.
 const UNITS: usize = head_bytes(true).div_ceil(16 * 32 * SPLITTERS);
 
 impl<const PAIRS: bool> Filler<PAIRS> {
-    /// Byte of the lane's unit `i`.
-    #[inline(always)]
-    fn unit(&self, i: usize) -> usize {
-        ((i * SPLITTERS + self.warp) * 32 + warp::lane_id() as usize) * 16
-    }
-
-    /// Loads the lane's part of `chunk`; zeros behind the last one.
-    #[inline(always)]
-    fn load(&self, chunk: usize) -> Load {
-        let mut head = [[0u32; 4]; UNITS];
-        if chunk < self.chunks {
-            let from = self.slots.wrapping_add(chunk * self.slot_bytes);
-            for i in 0..UNITS {
-                if self.unit(i) < head_bytes(PAIRS) {
-                    // SAFETY: inside the slot; multiples of 16 bytes. Written by the launch before.
-                    head[i] = unsafe { global::load4(from.wrapping_add(self.unit(i)).cast::<u32>()) };
-                }
-            }
-        }
-        Load { rows: self.rows.load(chunk * CHUNK), values: self.values.load(chunk * CHUNK), head }
-    }
-
-    /// Stores what a value head needs in a stage.
+    /// Starts the lane's copies of `chunk` and closes their group.
     ///
     /// # Safety
-    /// The stage's part at `to` has no reader.
+    /// The stage has no reader, and is not read before they have landed.
     #[inline(always)]
-    unsafe fn store_head(&self, to: *mut u8, head: &[[u32; 4]; UNITS]) {
+    #[track_caller]
+    unsafe fn start_copies(&self, stage: Stage, chunk: usize) {
+        let from = self.slots.wrapping_add(chunk * self.slot_bytes);
         for i in 0..UNITS {
-            if self.unit(i) < head_bytes(PAIRS) {
-                // SAFETY: inside the stage.
-                unsafe { shared::store4(to.add(self.unit(i)).cast::<u32>(), head[i]) };
+            let at = ((i * SPLITTERS + self.warp) * 32 + warp::lane_id() as usize) * 16;
+            if at < head_bytes(PAIRS) {
+                // SAFETY: inside the slot and the stage; multiples of 16 bytes. Written by the launch before.
+                unsafe { cp_async16(stage.head.add(at), from.wrapping_add(at)) };
             }
         }
+        // SAFETY: as above.
+        unsafe { self.values.start_copies(stage.values, chunk * CHUNK) };
+        cp_async_commit();
     }
 }

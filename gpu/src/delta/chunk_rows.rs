@@ -1,5 +1,6 @@
-//! Rows of a chunk, from memory to shared memory: k and q as f16 images, v as it is. Four warps do it.
+//! Rows of a chunk, from memory to shared memory: k and q as f16 images, v as it is; and y back. Four warps do it.
 
+use cuda_std::copy::cp_async16_zfill;
 use cuda_std::{global, int, shared, warp};
 
 use super::RecParams;
@@ -85,9 +86,6 @@ pub const VALUE_BYTES: usize = CHUNK * VALUE_PITCH * 4;
 /// Quads of v that a lane brings.
 const VALUE_QUADS: usize = CHUNK * 64 / 4 / (32 * SPLITTERS);
 
-/// A lane's quads of v.
-pub type Values = [[f32; 4]; VALUE_QUADS];
-
 /// A warp's part of v and y, 64 columns of a value head: a lane has quad `lane mod 16` of every eighth token.
 #[derive(Clone, Copy)]
 pub struct ValueQuads {
@@ -118,32 +116,21 @@ impl ValueQuads {
         }
     }
 
-    /// Loads the lane's quads of v of the chunk from token `first` on; 0 past the end.
-    #[inline(always)]
-    pub fn load(&self, first: usize) -> Values {
-        let stride = int::opaque(self.v_stride);
-        let token = first + self.token;
-        let from = self.v.wrapping_add(token * stride);
-        let mut values = [[0.0f32; 4]; VALUE_QUADS];
-        for i in 0..VALUE_QUADS {
-            if token + 2 * SPLITTERS * i < self.tokens {
-                // SAFETY: a token of the sequence, columns of the head. Read only.
-                values[i] = unsafe { global::load4_nc(from.wrapping_add(2 * SPLITTERS * i * stride)) };
-            }
-        }
-        values
-    }
-
-    /// Stores them in a stage.
+    /// Starts copies of the lane's quads of v of the chunk from token `first` on into a stage; 0 past the end.
     ///
     /// # Safety
     /// `values` in the stage has no reader.
     #[inline(always)]
-    pub unsafe fn store(&self, to: *mut f32, values: &Values) {
+    #[track_caller]
+    pub unsafe fn start_copies(&self, to: *mut f32, first: usize) {
+        let stride = int::opaque(self.v_stride);
+        let token = first + self.token;
+        let from = self.v.wrapping_add(token * stride);
         for i in 0..VALUE_QUADS {
             let at = (self.token + 2 * SPLITTERS * i) * VALUE_PITCH + 4 * self.quad;
-            // SAFETY: token < 32, quad < 16; a multiple of 16 bytes.
-            unsafe { shared::store4(to.add(at), values[i]) };
+            let bytes = if token + 2 * SPLITTERS * i < self.tokens { 16 } else { 0 };
+            // SAFETY: token < 32, quad < 16; a token of the sequence, columns of the head, read only, or nothing is read.
+            unsafe { cp_async16_zfill(to.add(at), from.wrapping_add(2 * SPLITTERS * i * stride), bytes) };
         }
     }
 

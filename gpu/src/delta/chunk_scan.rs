@@ -9,8 +9,7 @@ use cuda_std::{float, global, int, shared, warp};
 
 use super::RecParams;
 use super::chunk::{
-    BETA, BETA_DECAY, CHUNK, CHUNK_SCALE, D_SHIFT, DECAY, KEY_SCALE, REST, larger, power_of_two, scale_exponent,
-    warp_largest,
+    BETA, BETA_DECAY, CHUNK, CHUNK_SCALE, D_SHIFT, DECAY, KEY_SCALE, larger, power_of_two, scale_exponent, warp_largest,
 };
 use super::chunk_rows::VALUE_PITCH;
 use crate::geometry::{HEAD_DIM, OUTPUT_SCALE};
@@ -30,6 +29,9 @@ pub const SETTLED: usize = 4;
 pub type State = [f32; 4 * STATE_TILES];
 /// A value for each of the warp's columns and the chunk's tokens.
 pub type Tokens = [f32; 4 * TOKEN_TILES];
+
+/// A scalar for each of the lane's tokens of a chunk: two of each tile.
+pub type Scalars = [f32; 2 * TOKEN_TILES];
 
 /// Where a lane's values lie in memory.
 #[derive(Clone, Copy)]
@@ -119,29 +121,46 @@ pub struct Steps {
     /// `beta v 2^ey`.
     value: Tokens,
     /// What X's sums are to be multiplied by.
-    predicted: [f32; 2 * TOKEN_TILES],
+    predicted: Scalars,
     /// What the sums of Q S are to be multiplied by, but for `e^G`.
     carried: f32,
 }
 
-impl Steps {
-    /// From the stage's scalars, v of the chunk, and the state before it.
+/// What a chunk's steps begin with.
+pub struct Given {
+    v: Tokens,
+    beta: Scalars,
+    beta_decay: Scalars,
+}
+
+impl Given {
+    /// Reads it from a stage, for scanning warp `warp`: early, since a reader of shared memory waits.
     ///
     /// # Safety
-    /// `scalars` are those of the chunk.
+    /// The stage holds the chunk.
     #[inline(always)]
-    pub unsafe fn new(scalars: *const f32, v: &Tokens, state: &Scaled) -> Self {
+    pub unsafe fn read(scalars: *const f32, values: *const f32, warp: usize) -> Self {
+        // SAFETY: the caller's.
+        unsafe {
+            Self { v: read_values(values, warp), beta: read(scalars, BETA), beta_decay: read(scalars, BETA_DECAY) }
+        }
+    }
+}
+
+impl Steps {
+    /// From what the stage holds and the state before the chunk.
+    #[inline(always)]
+    pub fn new(given: &Given, state: &Scaled) -> Self {
+        let Given { v, beta, beta_decay } = given;
         let (mut value, mut predicted) = ([0.0f32; 4 * TOKEN_TILES], [0.0f32; 2 * TOKEN_TILES]);
         let (mut largest, mut share) = ([0.0f32; 2], [0.0f32; 2]);
         for j in 0..TOKEN_TILES {
-            // SAFETY: tiles of the scalars.
-            let (beta, beta_decay) = unsafe { (two(scalars, BETA, j), two(scalars, BETA_DECAY, j)) };
             for e in 0..2 {
-                predicted[2 * j + e] = beta_decay[e];
-                share[e] = float::max(share[e], beta_decay[e]);
+                predicted[2 * j + e] = beta_decay[2 * j + e];
+                share[e] = float::max(share[e], beta_decay[2 * j + e]);
                 for column in 0..2 {
                     let at = 4 * j + 2 * column + e;
-                    value[at] = v[at] * beta[e];
+                    value[at] = v[at] * beta[2 * j + e];
                     largest[e] = larger(largest[e], value[at]);
                 }
             }
@@ -174,37 +193,27 @@ impl Steps {
         y
     }
 
-    /// D times `2^(ey - 5)`, and the kept part `e^(G_L - G) D` times the same, from the sums of T Y.
-    ///
-    /// # Safety
-    /// As for [`new`](Self::new).
+    /// D times `2^(ey - 5)`, and the kept part `e^(G_L - G) D` times the same, from the scalars `REST` and the sums of T Y.
     #[inline(always)]
-    pub unsafe fn corrections(&self, scalars: *const f32, sums: &Tokens) -> [Tokens; 2] {
+    pub fn corrections(&self, rest: &Scalars, sums: &Tokens) -> [Tokens; 2] {
         let (mut d, mut kept) = ([0.0f32; 4 * TOKEN_TILES], [0.0f32; 4 * TOKEN_TILES]);
         for j in 0..TOKEN_TILES {
-            // SAFETY: tiles of the scalars.
-            let rest = unsafe { two(scalars, REST, j) };
             for i in 0..4 {
                 let at = 4 * j + i;
                 d[at] = sums[at] * power_of_two(-D_SHIFT);
-                kept[at] = sums[at] * rest[i % 2];
+                kept[at] = sums[at] * rest[2 * j + i % 2];
             }
         }
         [d, kept]
     }
 
-    /// `y = (e^G Q S + P D) / sqrt(128)` from the sums of both.
-    ///
-    /// # Safety
-    /// As for [`new`](Self::new).
+    /// `y = (e^G Q S + P D) / sqrt(128)` from the scalars `DECAY` and the sums of both.
     #[inline(always)]
-    pub unsafe fn outputs(&self, scalars: *const f32, qs: &[f32], pd: &Tokens) -> Tokens {
+    pub fn outputs(&self, decay: &Scalars, qs: &[f32], pd: &Tokens) -> Tokens {
         let unscale = power_of_two(5 - self.ey - CHUNK_SCALE) * OUTPUT_SCALE;
         let mut y = [0.0f32; 4 * TOKEN_TILES];
         for j in 0..TOKEN_TILES {
-            // SAFETY: tiles of the scalars.
-            let decay = unsafe { two(scalars, DECAY, j) };
-            let carried = [decay[0] * self.carried, decay[1] * self.carried];
+            let carried = [decay[2 * j] * self.carried, decay[2 * j + 1] * self.carried];
             for i in 0..4 {
                 let at = 4 * j + i;
                 y[at] = float::fma(pd[at], unscale, carried[i % 2] * qs[at]);
@@ -215,11 +224,9 @@ impl Steps {
 
     /// How the state goes on, before the sums that are added are known: its new exponent comes from
     /// `max |S| <= e^G_L max |S| + 32 max |e^(G_L - G) D|`. Scales `kept` for its product.
-    ///
-    /// # Safety
-    /// As for [`new`](Self::new).
+    /// `whole` is e^G_L.
     #[inline(always)]
-    pub unsafe fn turn(&self, scalars: *const f32, state: &Scaled, kept: &mut Tokens) -> Turn {
+    pub fn turn(&self, whole: f32, state: &Scaled, kept: &mut Tokens) -> Turn {
         let mut largest = [0.0f32; 2];
         for i in 0..4 * TOKEN_TILES {
             largest[i % 2] = larger(largest[i % 2], kept[i]);
@@ -230,8 +237,6 @@ impl Steps {
         for x in kept {
             *x *= scale;
         }
-        // SAFETY: the last token's decay.
-        let whole = unsafe { shared::load(scalars.add(DECAY + CHUNK - 1)) };
         let old = whole * (state.largest * power_of_two(-state.exponent));
         let bound = float::fma(32.0 * kept_largest, power_of_two(5 - self.ey), old);
         let exponent = scale_exponent(bound.to_bits());
@@ -257,11 +262,20 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// `S = e^G_L S + sum`: one rounding a chunk where it matters, since the sums on tensor cores start from 0.
+    /// `e^G_L S`, in the new scale, while the sums are on their way.
     #[inline(always)]
-    pub fn apply(&self, state: &mut Scaled, sums: &[f32; 4 * STATE_TILES]) {
+    pub fn carry(&self, state: &mut Scaled) {
+        for x in &mut state.s {
+            *x *= self.old;
+        }
+    }
+
+    /// `S = e^G_L S + sum`, of which [`carry`](Self::carry) made the first term: two roundings a chunk, since the sums on tensor
+    /// cores start from 0.
+    #[inline(always)]
+    pub fn add(&self, state: &mut Scaled, sums: &[f32; 4 * STATE_TILES]) {
         for i in 0..4 * STATE_TILES {
-            state.s[i] = float::fma(self.old, state.s[i], sums[i] * self.added);
+            state.s[i] = float::fma(self.added, sums[i], state.s[i]);
         }
         (state.exponent, state.largest) = (self.exponent, self.largest);
     }
@@ -295,7 +309,7 @@ fn value_at(warp: usize, j: usize, i: usize) -> usize {
 /// # Safety
 /// `values` are those of a stage that holds the chunk.
 #[inline(always)]
-pub unsafe fn read_values(values: *const f32, warp: usize) -> Tokens {
+unsafe fn read_values(values: *const f32, warp: usize) -> Tokens {
     let mut v = [0.0f32; 4 * TOKEN_TILES];
     for j in 0..TOKEN_TILES {
         for i in 0..4 {
@@ -320,14 +334,29 @@ pub unsafe fn write_outputs(values: *mut f32, warp: usize, y: &Tokens) {
     }
 }
 
-/// The scalars of the lane's two tokens of tile `tile`.
+/// The scalars of kind `kind` for the lane's two tokens of each tile.
 ///
 /// # Safety
 /// `scalars` are those of a stage.
 #[inline(always)]
-unsafe fn two(scalars: *const f32, kind: usize, tile: usize) -> [f32; 2] {
-    // SAFETY: `8 tile + pair + 1 < 32`; a multiple of 8 bytes.
-    unsafe { shared::load2(scalars.add(kind + 8 * tile + warp::lane_id() as usize % 4 * 2)) }
+pub unsafe fn read(scalars: *const f32, kind: usize) -> Scalars {
+    let mut found = [0.0f32; 2 * TOKEN_TILES];
+    for j in 0..TOKEN_TILES {
+        // SAFETY: `8 j + pair + 1 < 32`; a multiple of 8 bytes.
+        let two = unsafe { shared::load2(scalars.add(kind + 8 * j + warp::lane_id() as usize % 4 * 2)) };
+        (found[2 * j], found[2 * j + 1]) = (two[0], two[1]);
+    }
+    found
+}
+
+/// e^G of the chunk's last token.
+///
+/// # Safety
+/// As for [`read`].
+#[inline(always)]
+pub unsafe fn whole_decay(scalars: *const f32) -> f32 {
+    // SAFETY: one of the scalars.
+    unsafe { shared::load(scalars.add(DECAY + CHUNK - 1)) }
 }
 
 /// The lane's largest magnitude of the state.

@@ -32,9 +32,9 @@ pub trait Products<const PAIRS: bool> {
 ///
 /// # Safety
 /// `whole` as `RecParams` says, scratch as the prep of the same pass left it; grid `[value_heads * SPLIT, sequences]`, block
-/// `THREADS`, dynamic shared memory `chunk_ring::shared_bytes(PAIRS, ALIGN)`.
+/// `THREADS`, dynamic shared memory `chunk_ring::shared_bytes(PAIRS, ALIGN, STAGES)`.
 #[inline(always)]
-pub unsafe fn walk<P: Products<PAIRS>, const PAIRS: bool, const ALIGN: usize>(whole: RecParams) {
+pub unsafe fn walk<P: Products<PAIRS>, const PAIRS: bool, const ALIGN: usize, const STAGES: usize>(whole: RecParams) {
     // SAFETY: the grid's y is a sequence. The same for every thread of the block, before its first barrier.
     let p = unsafe { whole.of_block() };
     if p.tokens == 0 {
@@ -44,7 +44,7 @@ pub unsafe fn walk<P: Products<PAIRS>, const PAIRS: bool, const ALIGN: usize>(wh
     let warp = warp::shfl_idx(thread_idx_x() / 32, 0) as usize;
     let (head, half) = (block_idx_x() as usize / SPLIT, block_idx_x() as usize % SPLIT);
     let column = half * SCANNERS * COLUMNS;
-    let ring = Ring::<PAIRS, ALIGN>::here();
+    let ring = Ring::<PAIRS, ALIGN, STAGES>::here();
     if warp >= SCANNERS {
         // SAFETY: prep of this pass has filled the slots of its chunks.
         unsafe { ring.fill(&whole, &p, head, column, warp - SCANNERS, P::make_visible) };

@@ -53,8 +53,12 @@ pub unsafe fn delta_rec_tc32_fast_prep(p: RecParams) {
     unsafe { body::<false>(p) }
 }
 
+/// The launch, with f16 pairs or single f16.
+///
+/// # Safety
+/// As [`delta_rec_tc32_prep`].
 #[inline(always)]
-unsafe fn body<const PAIRS: bool>(whole: RecParams) {
+pub(super) unsafe fn body<const PAIRS: bool>(whole: RecParams) {
     let key_heads = whole.key_heads as usize;
     let (chunk, key_head) = (block_idx_x() as usize / key_heads, block_idx_x() as usize % key_heads);
     let slot = block_idx_y() as usize * (whole.span as usize / CHUNK) + chunk;

@@ -8,39 +8,43 @@
 //! Products  `mma.sync` m16n8k16 on f16 pairs scaled by powers of two, lo hi + hi lo + hi hi, sums from 0 in f32; without
 //!           `PAIRS` hi hi alone, but P D with both parts of D, whose sum may cancel
 //! Barriers  none of the block after the start: two named ones a stage (`chunk_ring.rs`)
-//! Budget    255 registers, 0 B shared but a ring of two stages, 0 B local (enforced by tests/tests/ptx/)
+//! Budget    255 registers, 0 B shared but a ring of stages, 0 B local (enforced by tests/tests/ptx/)
 //! Promise   Rounding against `delta.rec/cols`: 5e-6, `tc32_fast` 2e-2, 2e-3 on ordinary inputs (docs/src/exactness.md)
 
 use cuda_std::{kernel, mma};
 
 use super::RecParams;
-use super::chunk::{CHUNK, KEYS, MatrixLane, P, T, fragments, pairs, parts};
+use super::chunk::{CHUNK, DECAY, KEYS, MatrixLane, P, REST, T, fragments, pairs, parts};
 use super::chunk_ring::Stage;
-use super::chunk_scan::{STATE_TILES, Scaled, Steps, TOKEN_TILES, Tokens, read_values, write_outputs};
+use super::chunk_scan::{Given, STATE_TILES, Scaled, Steps, TOKEN_TILES, Tokens, read, whole_decay, write_outputs};
 use super::chunk_walk::{BOUNDS, Products, walk};
 use crate::geometry::HEAD_DIM;
 
-/// What stages are aligned to: two of them fit 99 KiB.
+/// What stages are aligned to.
 pub const ALIGN: usize = 128;
+/// Stages of f16 pairs that fit 99 KiB.
+pub const STAGES_PAIRS: usize = 2;
+/// Stages of single f16 that fit 99 KiB.
+pub const STAGES_FAST: usize = 3;
 
 /// # Safety
 /// Shapes, alignment and aliasing as `RecParams` says, scratch as `delta_rec_tc32_prep` left it; grid `[value_heads * SPLIT,
-/// sequences]`, block `THREADS`, dynamic shared memory `shared_bytes(true, ALIGN)`.
+/// sequences]`, block `THREADS`, dynamic shared memory `shared_bytes(true, ALIGN, STAGES_PAIRS)`.
 #[kernel(sm = 80)]
 #[launch_bounds(BOUNDS)]
 pub unsafe fn delta_rec_tc32_scan(p: RecParams) {
     // SAFETY: same contract.
-    unsafe { walk::<Mma, true, ALIGN>(p) }
+    unsafe { walk::<Mma, true, ALIGN, STAGES_PAIRS>(p) }
 }
 
 /// # Safety
 /// As [`delta_rec_tc32_scan`], scratch as `delta_rec_tc32_fast_prep` left it, dynamic shared memory
-/// `shared_bytes(false, ALIGN)`.
+/// `shared_bytes(false, ALIGN, STAGES_FAST)`.
 #[kernel(sm = 80)]
 #[launch_bounds(BOUNDS)]
 pub unsafe fn delta_rec_tc32_fast_scan(p: RecParams) {
     // SAFETY: same contract.
-    unsafe { walk::<Mma, false, ALIGN>(p) }
+    unsafe { walk::<Mma, false, ALIGN, STAGES_FAST>(p) }
 }
 
 /// Products by `mma.sync`.
@@ -64,11 +68,11 @@ impl<const PAIRS: bool> Products<PAIRS> for Mma {
                 }
                 add_product::<PAIRS, PAIRS, TOKEN_TILES>(&mut xq, 0, a, &b);
             }
-            let steps = Steps::new(stage.scalars, &read_values(stage.values, warp), state);
+            let steps = Steps::new(&Given::read(stage.scalars, stage.values, warp), state);
             let right = steps.right_side(&xq[..4 * TOKEN_TILES]);
             let sums = chunk_product::<PAIRS, PAIRS>(stage.head, T, &plain, &right);
-            let [d, mut kept] = steps.corrections(stage.scalars, &sums);
-            let turn = steps.turn(stage.scalars, state, &mut kept);
+            let [d, mut kept] = steps.corrections(&read(stage.scalars, REST), &sums);
+            let turn = steps.turn(whole_decay(stage.scalars), state, &mut kept);
             let mut added = [0.0f32; 4 * STATE_TILES];
             for step in 0..CHUNK / 16 {
                 let a = fragments::<PAIRS>(&kept[8 * step..8 * step + 4], &kept[8 * step + 4..8 * step + 8]);
@@ -84,8 +88,10 @@ impl<const PAIRS: bool> Products<PAIRS> for Mma {
                 }
             }
             let pd = chunk_product::<true, PAIRS>(stage.head, P, &plain, &d);
-            turn.apply(state, &added);
-            write_outputs(stage.values, warp, &steps.outputs(stage.scalars, &xq[4 * TOKEN_TILES..], &pd));
+            turn.carry(state);
+            turn.add(state, &added);
+            let decay = read(stage.scalars, DECAY);
+            write_outputs(stage.values, warp, &steps.outputs(&decay, &xq[4 * TOKEN_TILES..], &pd));
         }
     }
 

@@ -6,42 +6,47 @@
 //! Products  `wgmma` m64nNk16 on f16 pairs scaled by powers of two: S, Y, D from registers, k, q, P, T from shared memory
 //!           as the stage holds them (k also transposed); X and Q S are one product of N = 64. lo hi + hi lo + hi hi, sums
 //!           from 0 in f32; without `PAIRS` hi hi alone, but P D with both parts of D, whose sum may cancel
+//! Order     lets the next launch start when all blocks run: it prepares the next pass on SMs that are left
 //! Barriers  none of the block after the start: two named ones a stage (`chunk_ring.rs`)
-//! Budget    255 registers, 0 B shared but a ring of two stages, 0 B local (enforced by tests/tests/ptx/)
+//! Budget    255 registers, 0 B shared but a ring of stages, 0 B local (enforced by tests/tests/ptx/)
 //! Promise   Rounding against `delta.rec/cols`: 5e-6, `wg32_fast` 2e-2, 2e-3 on ordinary inputs (docs/src/exactness.md)
 
 use cuda_std::barrier::fence_async_shared;
-use cuda_std::kernel;
 use cuda_std::wgmma::{self, Descriptor};
+use cuda_std::{grid, kernel};
 
 use super::RecParams;
-use super::chunk::{CHUNK, COLUMN_BLOCK, KEYS, P, T, fragments};
+use super::chunk::{CHUNK, COLUMN_BLOCK, DECAY, KEYS, P, REST, T, fragments};
 use super::chunk_ring::Stage;
-use super::chunk_scan::{STATE_TILES, Scaled, Steps, TOKEN_TILES, Tokens, read_values, write_outputs};
+use super::chunk_scan::{Given, STATE_TILES, Scaled, Steps, TOKEN_TILES, Tokens, read, whole_decay, write_outputs};
 use super::chunk_walk::{BOUNDS, Products, walk};
 use crate::geometry::HEAD_DIM;
 
 /// What stages are aligned to: the swizzle of `wgmma` counts from multiples of it.
 pub const ALIGN: usize = 1024;
+/// Stages of the ring.
+pub const STAGES: usize = 3;
 
 /// # Safety
-/// Shapes, alignment and aliasing as `RecParams` says, scratch as `delta_rec_tc32_prep` left it; grid `[value_heads * SPLIT,
-/// sequences]`, block `THREADS`, dynamic shared memory `shared_bytes(true, ALIGN)`.
-#[kernel(sm = 90)]
+/// Shapes, alignment and aliasing as `RecParams` says, scratch as `delta_rec_wg32_prep` left it; grid `[value_heads * SPLIT,
+/// sequences]`, block `THREADS`, dynamic shared memory `shared_bytes(true, ALIGN, STAGES)`.
+#[kernel(sm = 90, cluster = 2)]
 #[launch_bounds(BOUNDS)]
 pub unsafe fn delta_rec_wg32_scan(p: RecParams) {
+    grid::let_next_start();
     // SAFETY: same contract.
-    unsafe { walk::<Wgmma, true, ALIGN>(p) }
+    unsafe { walk::<Wgmma, true, ALIGN, STAGES>(p) }
 }
 
 /// # Safety
-/// As [`delta_rec_wg32_scan`], scratch as `delta_rec_tc32_fast_prep` left it, dynamic shared memory
-/// `shared_bytes(false, ALIGN)`.
-#[kernel(sm = 90)]
+/// As [`delta_rec_wg32_scan`], scratch as `delta_rec_wg32_fast_prep` left it, dynamic shared memory
+/// `shared_bytes(false, ALIGN, STAGES)`.
+#[kernel(sm = 90, cluster = 2)]
 #[launch_bounds(BOUNDS)]
 pub unsafe fn delta_rec_wg32_fast_scan(p: RecParams) {
+    grid::let_next_start();
     // SAFETY: same contract.
-    unsafe { walk::<Wgmma, false, ALIGN>(p) }
+    unsafe { walk::<Wgmma, false, ALIGN, STAGES>(p) }
 }
 
 /// Products by `wgmma`.
@@ -52,30 +57,29 @@ impl<const PAIRS: bool> Products<PAIRS> for Wgmma {
     unsafe fn advance(stage: Stage, state: &mut Scaled, warp: usize) {
         // SAFETY: the stage holds the chunk; registers of products are left alone until the wait.
         unsafe {
+            let given = Given::read(stage.scalars, stage.values, warp);
             let mut xq = [0.0f32; 8 * TOKEN_TILES]; // X, then Q S
             let keys = KEYS.map(|at| Descriptor::k_major::<128>(stage.keys.add(at), 1024));
-            for step in 0..HEAD_DIM / 32 {
-                start_state_product::<PAIRS>(&mut xq, state, keys, step);
-            }
-            // While these run.
-            let steps = Steps::new(stage.scalars, &read_values(stage.values, warp), state);
-            for step in HEAD_DIM / 32..HEAD_DIM / 16 {
+            for step in 0..HEAD_DIM / 16 {
                 start_state_product::<PAIRS>(&mut xq, state, keys, step);
             }
             wgmma::commit();
+            // While these run.
+            let steps = Steps::new(&given, state);
             wgmma::wait::<0>();
             wgmma::hold(&mut xq);
 
             let right = steps.right_side(&xq[..4 * TOKEN_TILES]);
             let mut sums = [0.0f32; 4 * TOKEN_TILES];
             start_chunk_product::<PAIRS, PAIRS>(stage.head, T, &right, &mut sums);
+            let (rest, whole) = (read(stage.scalars, REST), whole_decay(stage.scalars));
             wgmma::wait::<0>();
             wgmma::hold(&mut sums);
 
-            let [d, mut kept] = steps.corrections(stage.scalars, &sums);
+            let [d, mut kept] = steps.corrections(&rest, &sums);
             let mut pd = [0.0f32; 4 * TOKEN_TILES];
             start_chunk_product::<true, PAIRS>(stage.head, P, &d, &mut pd);
-            let turn = steps.turn(stage.scalars, state, &mut kept);
+            let turn = steps.turn(whole, state, &mut kept);
             let mut added = [0.0f32; 4 * STATE_TILES];
             let keys = KEYS.map(|at| Descriptor::mn_major_128(stage.keys.add(at), COLUMN_BLOCK, 1024));
             for step in 0..CHUNK / 16 {
@@ -89,12 +93,15 @@ impl<const PAIRS: bool> Products<PAIRS> for Wgmma {
                 wgmma::mma_m64n128k16_f16::<true>(&mut added, a[0], keys[0].advance(at), PAIRS || step > 0);
             }
             wgmma::commit();
+            // While these run.
+            let decay = read(stage.scalars, DECAY);
+            turn.carry(state);
             wgmma::wait::<1>();
             wgmma::hold(&mut pd);
-            write_outputs(stage.values, warp, &steps.outputs(stage.scalars, &xq[4 * TOKEN_TILES..], &pd));
+            write_outputs(stage.values, warp, &steps.outputs(&decay, &xq[4 * TOKEN_TILES..], &pd));
             wgmma::wait::<0>();
             wgmma::hold(&mut added);
-            turn.apply(state, &added);
+            turn.add(state, &added);
         }
     }
 

@@ -26,6 +26,29 @@ pub struct Passes {
     pub slots: usize,
     /// The kernel that prepares.
     pub prep: &'static Kernel<RecParams>,
+    /// How a pass is prepared beside the scan of the one before it; none: passes follow each other.
+    pub beside: Option<Beside>,
+}
+
+/// Two passes under way. The scan lets the next launch start when all its blocks run (`cuda_std::grid`), and the kernel that
+/// prepares waits for the scan before it ends. Passes grow, since nothing hides the preparation of the first one.
+#[derive(Clone, Copy)]
+pub struct Beside {
+    /// f32 of the scratch of one pass; there are two such parts, which passes take in turn.
+    pub part: usize,
+    /// Tokens of the first pass over one sequence, where the call is at least twice as long; the next ones have twice as
+    /// many, up to a full pass. A multiple of [`CUT`].
+    pub first: usize,
+}
+
+impl Beside {
+    /// Tokens of each sequence in pass `pass` of a call, `full` being what fits the scratch.
+    fn span(&self, full: usize, pass: usize, ask: &DeltaSizes) -> usize {
+        if ask.state_kept || ask.sequences > 1 || ask.longest < 2 * self.first {
+            return full;
+        }
+        full.min(self.first << pass.min(16))
+    }
 }
 
 /// Tokens of each sequence that a pass over `sequences` of them covers.
@@ -50,8 +73,9 @@ pub fn fits(ask: &DeltaSizes, slots: usize) -> Result<(), String> {
 /// The launches of a call: the kernel that prepares, whose grid's x is chunks * key heads, then `scan` with the
 /// grid's x of the row.
 pub fn steps(ask: &DeltaSizes, passes: Passes, scan: &Step<RecParams>, scratch: *mut f32) -> Vec<Step<RecParams>> {
-    let Passes { slots, prep } = passes;
+    let Passes { slots, prep, beside } = passes;
     let mut steps = Vec::new();
+    let mut pass = 0;
     for group in (0..ask.sequences).step_by(groups(slots)) {
         let sequences = groups(slots).min(ask.sequences - group);
         let span = span(slots, sequences);
@@ -60,20 +84,24 @@ pub fn steps(ask: &DeltaSizes, passes: Passes, scan: &Step<RecParams>, scratch: 
             starts: if starts.is_null() { starts } else { starts.wrapping_add(group) },
             state: scan.params.state.wrapping_add(group * ask.state_len()),
             sequences: axis(sequences),
-            scratch,
             ..scan.params
         };
-        for first in (0..ask.longest).step_by(span) {
+        let mut first = 0;
+        while first < ask.longest {
+            let span = beside.map_or(span, |beside| beside.span(span, pass, ask));
             let chunks = span.min(ask.longest - first).div_ceil(CHUNK);
-            let params = RecParams { first: axis(first), span: axis(CHUNK * chunks), ..group_params };
+            let scratch = scratch.wrapping_add(beside.map_or(0, |beside| pass % 2 * beside.part));
+            let params = RecParams { first: axis(first), span: axis(CHUNK * chunks), scratch, ..group_params };
             let launch = Launch {
                 grid: [axis(chunks * ask.key_heads), axis(sequences), 1],
                 ..Launch::new(1, prep.bounds().threads)
             };
-            steps.push(Step { kernel: prep, launch, params });
+            steps.push(Step { kernel: prep, launch, params, early: beside.is_some() && pass > 0 });
             let [x, _, z] = scan.launch.grid;
             let launch = Launch { grid: [x, axis(sequences), z], ..scan.launch };
-            steps.push(Step { kernel: scan.kernel, launch, params });
+            steps.push(Step { kernel: scan.kernel, launch, params, early: false });
+            first += span;
+            pass += 1;
         }
     }
     steps

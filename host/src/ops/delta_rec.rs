@@ -5,11 +5,13 @@ use varve_gpu::delta::chunk::scratch_floats;
 use varve_gpu::delta::chunk_ring::shared_bytes;
 use varve_gpu::delta::row_group::BLOCKS;
 use varve_gpu::delta::{RecParams, chunk_walk, rec_chunk32, rec_chunk32_prep, rec_chunk32_scan};
-use varve_gpu::delta::{rec_cols, rec_keyhead, rec_lanes, rec_tc32_prep, rec_tc32_scan, rec_wg32_scan, window_step};
+use varve_gpu::delta::{
+    rec_cols, rec_keyhead, rec_lanes, rec_tc32_prep, rec_tc32_scan, rec_wg32_prep, rec_wg32_scan, window_step,
+};
 use varve_gpu::geometry::{ROW_GROUPS, WINDOW_TOKENS};
 
 use super::checks::{aligned, axis, row_stride};
-use super::delta_passes::{Passes, fits, steps};
+use super::delta_passes::{Beside, Passes, fits, steps};
 use super::delta_sizes::{Batch, DeltaSizes, LogGate, Operands, check_tokens};
 use super::dispatch::{Dispatch, Needs, OpError, Pick, Preferred, Spread, Staged, Table, Variant};
 use super::exactness::Exactness;
@@ -37,8 +39,8 @@ pub static DELTA_REC: Table<DeltaSizes, RecParams> = Table {
         Variant {
             name: "wg32_fast",
             kernel: |ask| halves_fit(ask, &rec_wg32_scan::DELTA_REC_WG32_FAST_SCAN),
-            launch: |ask| halves(ask, shared_bytes(false, rec_wg32_scan::ALIGN)),
-            staged: Some(F16),
+            launch: |ask| halves(ask, shared_bytes(false, rec_wg32_scan::ALIGN, rec_wg32_scan::STAGES)),
+            staged: Some(WG32_FAST),
             needs: Needs { cc: 90, spread: Spread::Any },
             preferred: Preferred::OptIn,
             exactness: FAST,
@@ -46,8 +48,8 @@ pub static DELTA_REC: Table<DeltaSizes, RecParams> = Table {
         Variant {
             name: "tc32_fast",
             kernel: |ask| halves_fit(ask, &rec_tc32_scan::DELTA_REC_TC32_FAST_SCAN),
-            launch: |ask| halves(ask, shared_bytes(false, rec_tc32_scan::ALIGN)),
-            staged: Some(F16),
+            launch: |ask| halves(ask, shared_bytes(false, rec_tc32_scan::ALIGN, rec_tc32_scan::STAGES_FAST)),
+            staged: Some(TC32_FAST),
             needs: Needs { cc: 80, spread: Spread::Any },
             preferred: Preferred::OptIn,
             exactness: FAST,
@@ -55,8 +57,8 @@ pub static DELTA_REC: Table<DeltaSizes, RecParams> = Table {
         Variant {
             name: "wg32",
             kernel: |ask| halves_fit(ask, &rec_wg32_scan::DELTA_REC_WG32_SCAN),
-            launch: |ask| halves(ask, shared_bytes(true, rec_wg32_scan::ALIGN)),
-            staged: Some(F16_PAIRS),
+            launch: |ask| halves(ask, shared_bytes(true, rec_wg32_scan::ALIGN, rec_wg32_scan::STAGES)),
+            staged: Some(WG32),
             needs: Needs { cc: 90, spread: Spread::Any },
             preferred: Preferred::Measured { table: measured::WG32, size: prompt_size },
             exactness: CHUNKED,
@@ -64,8 +66,8 @@ pub static DELTA_REC: Table<DeltaSizes, RecParams> = Table {
         Variant {
             name: "tc32",
             kernel: |ask| halves_fit(ask, &rec_tc32_scan::DELTA_REC_TC32_SCAN),
-            launch: |ask| halves(ask, shared_bytes(true, rec_tc32_scan::ALIGN)),
-            staged: Some(F16_PAIRS),
+            launch: |ask| halves(ask, shared_bytes(true, rec_tc32_scan::ALIGN, rec_tc32_scan::STAGES_PAIRS)),
+            staged: Some(TC32),
             needs: Needs { cc: 80, spread: Spread::Any },
             preferred: Preferred::Measured { table: measured::TC32, size: prompt_size },
             exactness: CHUNKED,
@@ -90,7 +92,7 @@ pub static DELTA_REC: Table<DeltaSizes, RecParams> = Table {
                 scratch_floats: |ask| rec_chunk32::scratch_floats(ask.value_heads, SLOTS),
                 steps: |ask, scan, scratch| {
                     let prep = &rec_chunk32_prep::DELTA_REC_CHUNK32_PREP;
-                    steps(ask, Passes { slots: SLOTS, prep }, scan, scratch)
+                    steps(ask, Passes { slots: SLOTS, prep, beside: None }, scan, scratch)
                 },
             }),
             needs: Needs { cc: 80, spread: Spread::Any },
@@ -141,8 +143,10 @@ pub static DELTA_REC: Table<DeltaSizes, RecParams> = Table {
     ],
 };
 
-/// Chunks that the scratch holds: 4,096 tokens of one sequence.
+/// Chunks of a pass: 4,096 tokens of one sequence.
 const SLOTS: usize = 128;
+/// Tokens of the first of several passes that overlap.
+const FIRST_PASS: usize = 512;
 
 /// What the chunked variants promise, derived in docs/src/exactness.md#chunked.
 const CHUNKED: Exactness = Exactness::Rounding { bound: 5e-6, ordinary: 5e-6, derived: "exactness.md#chunked" };
@@ -151,21 +155,39 @@ const CHUNKED_F32: Exactness = Exactness::Rounding { bound: 5e-6, ordinary: 2e-6
 /// With one f16 product in place of three: keys that differ by less than f16 can tell are beyond it.
 const FAST: Exactness = Exactness::Rounding { bound: 2e-2, ordinary: 2e-3, derived: "exactness.md#chunked" };
 
-/// Launches of the tensor-core forms with f16 pairs.
-const F16_PAIRS: Staged<DeltaSizes, RecParams> = Staged {
+/// Launches of `tc32`.
+const TC32: Staged<DeltaSizes, RecParams> = Staged {
     scratch_floats: |ask| scratch_floats(true, ask.value_heads, SLOTS),
     steps: |ask, scan, scratch| {
         let prep = &rec_tc32_prep::DELTA_REC_TC32_PREP;
-        steps(ask, Passes { slots: SLOTS, prep }, scan, scratch)
+        steps(ask, Passes { slots: SLOTS, prep, beside: None }, scan, scratch)
     },
 };
 
-/// Launches of the tensor-core forms with single f16.
-const F16: Staged<DeltaSizes, RecParams> = Staged {
+/// Launches of `tc32_fast`.
+const TC32_FAST: Staged<DeltaSizes, RecParams> = Staged {
     scratch_floats: |ask| scratch_floats(false, ask.value_heads, SLOTS),
     steps: |ask, scan, scratch| {
         let prep = &rec_tc32_prep::DELTA_REC_TC32_FAST_PREP;
-        steps(ask, Passes { slots: SLOTS, prep }, scan, scratch)
+        steps(ask, Passes { slots: SLOTS, prep, beside: None }, scan, scratch)
+    },
+};
+
+/// Launches of `wg32`, whose 96 blocks for 48 heads leave SMs free for the preparation of the next pass.
+const WG32: Staged<DeltaSizes, RecParams> = Staged {
+    scratch_floats: |ask| 2 * scratch_floats(true, ask.value_heads, SLOTS),
+    steps: |ask, scan, scratch| {
+        let beside = Some(Beside { part: scratch_floats(true, ask.value_heads, SLOTS), first: FIRST_PASS });
+        steps(ask, Passes { slots: SLOTS, prep: &rec_wg32_prep::DELTA_REC_WG32_PREP, beside }, scan, scratch)
+    },
+};
+
+/// Launches of `wg32_fast`.
+const WG32_FAST: Staged<DeltaSizes, RecParams> = Staged {
+    scratch_floats: |ask| 2 * scratch_floats(false, ask.value_heads, SLOTS),
+    steps: |ask, scan, scratch| {
+        let beside = Some(Beside { part: scratch_floats(false, ask.value_heads, SLOTS), first: FIRST_PASS });
+        steps(ask, Passes { slots: SLOTS, prep: &rec_wg32_prep::DELTA_REC_WG32_FAST_PREP, beside }, scan, scratch)
     },
 };
 

@@ -5,7 +5,7 @@ use cuda_std::launch::Bounds;
 use cuda_std::thread::{block_idx_x, block_idx_y, grid_dim_x};
 use cuda_std::{global, kernel};
 use varve::backend::{BackendError, Device, EmulatorConfig, Launch, Stream, View};
-use varve::ops::delta_passes::{CHUNK, Passes, fits, steps};
+use varve::ops::delta_passes::{Beside, CHUNK, Passes, fits, steps};
 use varve::ops::dispatch::{Dispatch, Needs, OpError, Pick, Preferred, Staged, Step, Table, Variant};
 use varve::ops::{DeltaSizes, exactness::Exactness};
 use varve_gpu::delta::RecParams;
@@ -52,7 +52,9 @@ pub unsafe fn probe_scan(p: RecParams) {
     }
 }
 
-const PASSES_BY: Passes = Passes { slots: SLOTS, prep: &PROBE_PREP };
+const PASSES_BY: Passes = Passes { slots: SLOTS, prep: &PROBE_PREP, beside: None };
+/// Two passes under way, in two parts of the scratch.
+const BESIDE_BY: Passes = Passes { beside: Some(Beside { part: SLOTS, first: 512 }), ..PASSES_BY };
 
 static PASSES: Table<DeltaSizes, RecParams> = Table {
     op: "probe",
@@ -67,6 +69,18 @@ static PASSES: Table<DeltaSizes, RecParams> = Table {
             }),
             needs: Needs::ANY,
             preferred: Preferred::Always,
+            exactness: Exactness::Bitwise,
+        },
+        Variant {
+            name: "beside",
+            kernel: |ask| fits(ask, SLOTS).map(|()| &PROBE_SCAN),
+            launch: |_| Launch::new(1, 1),
+            staged: Some(Staged {
+                scratch_floats: |_| 2 * SLOTS,
+                steps: |ask, scan, scratch| steps(ask, BESIDE_BY, scan, scratch),
+            }),
+            needs: Needs::ANY,
+            preferred: Preferred::OptIn,
             exactness: Exactness::Bitwise,
         },
         Variant {
@@ -164,8 +178,10 @@ fn every_token_is_walked_once_by_the_pass_that_prepared_its_chunk() {
     let device = emulator();
     let many: Vec<usize> = (0..130).map(|i| [1, 33, 0, 64, 95][i % 5]).collect();
     for lengths in [&[1][..], &[32], &[33], &[2048], &[2049], &[4099], &[1, 33, 0, 64, 130], &[700, 0, 1023], &many] {
-        let got = run(&device, Pick::Named("passes"), lengths).unwrap();
-        assert_eq!(got, run(&device, Pick::Named("base"), lengths).unwrap(), "{lengths:?}");
+        let base = run(&device, Pick::Named("base"), lengths).unwrap();
+        for variant in ["passes", "beside"] {
+            assert_eq!(run(&device, Pick::Named(variant), lengths).unwrap(), base, "{variant}, {lengths:?}");
+        }
     }
 }
 
@@ -194,7 +210,7 @@ fn passes_cover_the_longest_sequence_and_groups_all_sequences() {
         let sizes = DeltaSizes { sequences, longest, ..DeltaSizes::single(2, 6, sequences * longest) };
         // SAFETY: a plain value of integers and null pointers.
         let params: RecParams = unsafe { std::mem::zeroed() };
-        let scan = Step { kernel: &PROBE_SCAN, launch: Launch::new(16, 384), params };
+        let scan = Step { kernel: &PROBE_SCAN, launch: Launch::new(16, 384), params, early: false };
         let all = steps(&sizes, PASSES_BY, &scan, std::ptr::null_mut());
         all.iter().map(|s| (s.launch.grid, s.params.first, s.params.span, s.params.sequences)).collect::<Vec<_>>()
     };
@@ -207,6 +223,26 @@ fn passes_cover_the_longest_sequence_and_groups_all_sequences() {
     let (whole, rest) = (([8, 16, 1], 0, 128, 16), ([2, 16, 1], 128, 32, 16));
     let wanted = [whole, rest, whole, rest, ([10, 1, 1], 0, 160, 1)];
     assert_eq!(groups, wanted, "16 sequences by four chunks a pass, twice, then the last one in one pass");
+}
+
+#[test]
+fn passes_that_overlap_grow_and_take_the_parts_of_the_scratch_in_turn() {
+    let scratch: *mut f32 = std::ptr::without_provenance_mut(4096);
+    let shape = |sizes: DeltaSizes| {
+        // SAFETY: a plain value of integers and null pointers.
+        let params: RecParams = unsafe { std::mem::zeroed() };
+        let scan = Step { kernel: &PROBE_SCAN, launch: Launch::new(16, 384), params, early: false };
+        let all = steps(&sizes, BESIDE_BY, &scan, scratch);
+        let part = |s: &Step<RecParams>| (s.params.scratch.addr() - scratch.addr()) / 4 / SLOTS;
+        all.iter().map(|s| (s.params.first, s.params.span, part(s), s.early)).collect::<Vec<_>>()
+    };
+    let of = |longest| shape(DeltaSizes::single(2, 6, longest));
+    assert_eq!(of(1023), [(0, 1024, 0, false), (0, 1024, 0, false)], "too short for two passes");
+    let grown = [(0, 512, 0), (512, 1024, 1), (1536, 2048, 0), (3584, 2048, 1), (5632, 32, 0)];
+    let pairs = grown.map(|(first, span, part)| [(first, span, part, first > 0), (first, span, part, false)]);
+    assert_eq!(of(5633), pairs.concat(), "only what prepares starts early, and not in the first pass");
+    let kept = DeltaSizes { state_kept: true, ..DeltaSizes::single(2, 6, 2048) };
+    assert_eq!(shape(kept).len(), 2, "a state that is kept has one pass");
 }
 
 #[test]
