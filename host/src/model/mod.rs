@@ -41,6 +41,7 @@ pub use sequence::Sequence;
 pub use shown::{printable, shortened};
 pub use source::{Checkpoint, Format, Tensor};
 pub use text::Text;
+pub use weights::values::{is_readable, to_f32};
 
 /// What the engine needs of a model: sequences, and logits for the tokens they grow by.
 pub trait LanguageModel: Send {

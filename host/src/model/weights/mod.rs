@@ -3,7 +3,7 @@
 mod matrix;
 mod order;
 mod reader;
-mod values;
+pub(super) mod values;
 
 pub use matrix::Matrix;
 pub use order::tiled_heads;
