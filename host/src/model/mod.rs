@@ -14,6 +14,7 @@ mod loaded;
 mod metadata;
 pub mod ngram;
 mod open_error;
+pub mod quant;
 mod ranges;
 mod rope;
 mod rows;

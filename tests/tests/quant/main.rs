@@ -2,4 +2,5 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod exact;
+mod made;
 mod vectors;
