@@ -4,6 +4,7 @@ mod boxed;
 pub mod config;
 mod dtype;
 mod error;
+pub mod export;
 mod from_value;
 pub mod gguf;
 mod graph;

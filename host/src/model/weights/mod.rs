@@ -7,4 +7,4 @@ pub(super) mod values;
 
 pub use matrix::Matrix;
 pub use order::tiled_heads;
-pub use reader::{Names, Part, Reader, Scope};
+pub use reader::{Names, Part, Reader, Scope, is_skipped, prefix_of};
