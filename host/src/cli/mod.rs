@@ -13,6 +13,7 @@ mod output;
 mod parity;
 mod progress;
 mod ptx;
+mod quantize;
 mod serve;
 
 use std::ffi::OsString;
@@ -67,6 +68,8 @@ enum Command {
     Info(info::Args),
     /// List metadata and tensors of a model's files, or say what is wrong with them
     Inspect(inspect::Args),
+    /// Write a model as one GGUF file with its weights in smaller types
+    Quantize(quantize::Args),
     /// Print the PTX of the embedded kernels, list them, or report their resources
     Ptx(ptx::Args),
 }
@@ -148,6 +151,7 @@ fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Bench(args) => bench::run(&cli.global, &args),
         Command::Info(args) => info::run(&cli.global, &args),
         Command::Inspect(args) => inspect::run(&cli.global, &args),
+        Command::Quantize(args) => quantize::run(&cli.global, &args),
         Command::Ptx(args) => ptx::run(&cli.global, &args),
     });
     match outcome {

@@ -4,6 +4,7 @@ mod boxed;
 pub mod config;
 mod dtype;
 mod error;
+pub mod export;
 mod from_value;
 pub mod gguf;
 mod graph;
@@ -14,6 +15,7 @@ mod loaded;
 mod metadata;
 pub mod ngram;
 mod open_error;
+pub mod quant;
 mod ranges;
 mod rope;
 mod rows;
@@ -41,6 +43,7 @@ pub use sequence::Sequence;
 pub use shown::{printable, shortened};
 pub use source::{Checkpoint, Format, Tensor};
 pub use text::Text;
+pub use weights::values::{is_readable, to_f32};
 
 /// What the engine needs of a model: sequences, and logits for the tokens they grow by.
 pub trait LanguageModel: Send {

@@ -33,8 +33,8 @@ pub enum OpenError {
     Shape { file: String, tensor: String, got: Vec<usize>, wanted: Vec<usize> },
     /// A storage type without kernels.
     #[error(
-        "{file}: tensor `{tensor}` is stored as {dtype:?}, for which there are no kernels yet; usable are F32, F16, BF16 \
-         and Q8_0: convert the model to one of these"
+        "{file}: tensor `{tensor}` is stored as {dtype}, which is not read; usable are {}: convert the model to these",
+        super::weights::values::readable()
     )]
     Unsupported { file: String, tensor: String, dtype: DType },
     /// Values that contradict the configuration.

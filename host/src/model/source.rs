@@ -238,6 +238,13 @@ impl Checkpoint {
         self.tensors.iter()
     }
 
+    /// All tensors in the order of their data, file by file.
+    pub fn stored_order(&self) -> impl Iterator<Item = &Tensor> {
+        let mut tensors: Vec<&Tensor> = self.tensors.iter().collect();
+        tensors.sort_unstable_by_key(|tensor| (tensor.part, tensor.offset()));
+        tensors.into_iter()
+    }
+
     /// The tensor of this name.
     #[must_use]
     pub fn tensor(&self, name: &str) -> Option<&Tensor> {

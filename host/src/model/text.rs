@@ -75,32 +75,51 @@ fn from_gguf(file: &str, metadata: &Metadata) -> Result<Text, OpenError> {
     Ok(Text { tokenizer: tokenizer(file, Tokenizer::from_vocabulary(vocabulary))?, template, stop_ids })
 }
 
+/// What lies beside safetensors.
+pub(super) struct Sidecars {
+    /// Content of `tokenizer.json`.
+    pub tokenizer: Vec<u8>,
+    /// Source of the chat template, if there is one.
+    pub template: Option<String>,
+    /// Ids that end a reply.
+    pub stop_ids: Vec<u32>,
+}
+
+impl Sidecars {
+    /// Reads the files of the text side.
+    pub fn read(checkpoint: &Checkpoint) -> Result<Self, OpenError> {
+        let name = |file: &str| format!("{}/{file}", checkpoint.name());
+        let json = |file: &str| -> Result<Option<Value>, OpenError> {
+            let Some(bytes) = checkpoint.sidecar(file)? else { return Ok(None) };
+            let parsed = serde_json::from_slice(&bytes);
+            parsed.map(Some).map_err(|error| OpenError::Json { file: name(file), error: error.to_string() })
+        };
+        let Some(tokenizer) = checkpoint.sidecar("tokenizer.json")? else {
+            let error = "it is not there: safetensors need their tokenizer beside them".to_owned();
+            return Err(OpenError::Tokenizer { file: name("tokenizer.json"), error });
+        };
+        let template = match checkpoint.sidecar("chat_template.jinja")? {
+            Some(bytes) => Some(String::from_utf8(bytes).map_err(|error| {
+                let file = name("chat_template.jinja");
+                OpenError::Contradiction { file, what: format!("it is not UTF-8: {error}") }
+            })?),
+            None => json("tokenizer_config.json")?.and_then(|config| default_template(config.get("chat_template")?)),
+        };
+        let generation = json("generation_config.json")?;
+        let config = json("config.json")?;
+        let stated = |root: &Option<Value>| {
+            let root = root.as_ref()?;
+            root.get("eos_token_id").or_else(|| root.get("text_config")?.get("eos_token_id")).map(ids)
+        };
+        let stop_ids = stated(&generation).or_else(|| stated(&config)).unwrap_or_default();
+        Ok(Self { tokenizer, template, stop_ids })
+    }
+}
+
 fn from_sidecars(checkpoint: &Checkpoint) -> Result<Text, OpenError> {
-    let name = |file: &str| format!("{}/{file}", checkpoint.name());
-    let json = |file: &str| -> Result<Option<Value>, OpenError> {
-        let Some(bytes) = checkpoint.sidecar(file)? else { return Ok(None) };
-        let parsed = serde_json::from_slice(&bytes);
-        parsed.map(Some).map_err(|error| OpenError::Json { file: name(file), error: error.to_string() })
-    };
-    let Some(bytes) = checkpoint.sidecar("tokenizer.json")? else {
-        let error = "it is not there: safetensors need their tokenizer beside them".to_owned();
-        return Err(OpenError::Tokenizer { file: name("tokenizer.json"), error });
-    };
-    let template = match checkpoint.sidecar("chat_template.jinja")? {
-        Some(bytes) => Some(String::from_utf8(bytes).map_err(|error| {
-            let file = name("chat_template.jinja");
-            OpenError::Contradiction { file, what: format!("it is not UTF-8: {error}") }
-        })?),
-        None => json("tokenizer_config.json")?.and_then(|config| default_template(config.get("chat_template")?)),
-    };
-    let generation = json("generation_config.json")?;
-    let config = json("config.json")?;
-    let stated = |root: &Option<Value>| {
-        let root = root.as_ref()?;
-        root.get("eos_token_id").or_else(|| root.get("text_config")?.get("eos_token_id")).map(ids)
-    };
-    let stop_ids = stated(&generation).or_else(|| stated(&config)).unwrap_or_default();
-    Ok(Text { tokenizer: tokenizer(&name("tokenizer.json"), Tokenizer::from_json(&bytes))?, template, stop_ids })
+    let Sidecars { tokenizer: bytes, template, stop_ids } = Sidecars::read(checkpoint)?;
+    let file = format!("{}/tokenizer.json", checkpoint.name());
+    Ok(Text { tokenizer: tokenizer(&file, Tokenizer::from_json(&bytes))?, template, stop_ids })
 }
 
 /// One id, or a list of them.

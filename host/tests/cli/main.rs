@@ -8,6 +8,7 @@ mod info;
 mod inspect;
 mod parity;
 mod ptx;
+mod quantize;
 mod serve;
 mod usage;
 

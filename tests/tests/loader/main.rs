@@ -9,3 +9,4 @@ mod refused;
 mod safetensors;
 mod safetensors_builder;
 mod sets;
+mod written;

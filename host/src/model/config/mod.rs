@@ -2,6 +2,7 @@
 
 mod checks;
 mod gguf;
+mod gguf_keys;
 mod hf;
 
 use super::{Checkpoint, OpenError};

@@ -1,4 +1,4 @@
-//! Reader of GGUF files, versions 2 and 3, little-endian.
+//! GGUF files, little-endian: reads versions 2 and 3, writes 3.
 //!
 //! A file is a header (magic, version, counts), key/value metadata, tensor infos, and from the next multiple of the
 //! alignment on the data. All of it but the data is read and checked here; the data is only located.
@@ -14,11 +14,13 @@ mod cursor;
 pub(super) mod split;
 mod tensors;
 mod values;
+mod write;
 
 use super::metadata::Metadata;
 use super::ranges::{self, TensorInfo};
 use super::{LoadError, metadata::Value};
 use cursor::Cursor;
+pub use write::{ALIGNMENT, Entry, head};
 
 /// The first four bytes of a file.
 pub const MAGIC: &[u8; 4] = b"GGUF";

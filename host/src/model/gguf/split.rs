@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use super::Gguf;
 use crate::model::LoadError;
 
-const NO: &str = "split.no";
-const COUNT: &str = "split.count";
-const TENSORS: &str = "split.tensors.count";
+pub(in crate::model) const NO: &str = "split.no";
+pub(in crate::model) const COUNT: &str = "split.count";
+pub(in crate::model) const TENSORS: &str = "split.tensors.count";
 const EXTENSION: &str = ".gguf";
 
 /// What a file's metadata say of the set it belongs to.

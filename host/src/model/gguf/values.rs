@@ -17,9 +17,10 @@ const MAX_NESTED: u64 = 1 << 16;
 /// Key length, one byte of key, value type, one byte of value.
 const ENTRY_BYTES: u64 = 8 + 1 + 4 + 1;
 
-const BOOL: u32 = 7;
-const STRING: u32 = 8;
-const ARRAY: u32 = 9;
+/// Numbers of value types that are named in both directions.
+pub(super) const BOOL: u32 = 7;
+pub(super) const STRING: u32 = 8;
+pub(super) const ARRAY: u32 = 9;
 
 /// Reads `n` pairs.
 pub(super) fn read(cursor: &mut Cursor, n: u64) -> Result<Metadata, LoadError> {

@@ -22,6 +22,7 @@ mod json;
 mod parts;
 mod pieces;
 mod runs;
+mod stored;
 #[cfg(test)]
 mod tests;
 mod vocabulary;

@@ -62,7 +62,7 @@ impl Parts {
     }
 
     /// Checks ids and texts; returns the ids of ordinary tokens.
-    fn check(&self) -> Result<HashMap<&str, u32>, TokenizerError> {
+    pub(super) fn check(&self) -> Result<HashMap<&str, u32>, TokenizerError> {
         let all = || self.tokens.iter().map(|(t, id)| (t, *id)).chain(self.added.iter().map(|t| (&t.text, t.id)));
         if all().next().is_none() {
             return Err(TokenizerError::Empty);

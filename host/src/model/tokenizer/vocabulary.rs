@@ -95,6 +95,11 @@ fn usable_merges(tokens: &[(String, u32)], merges: &[String]) -> Result<Vec<(Str
     Ok(usable)
 }
 
+/// The pre-tokenizers that GGUF files name, by their names.
+pub(super) fn known_pre_tokenizers() -> Result<Vec<(&'static str, PreTokenizerWrapper)>, TokenizerError> {
+    ["qwen2", "qwen35"].into_iter().map(|pre| Ok((pre, pre_tokenizer(pre)?))).collect()
+}
+
 /// Cuts text into words as `pre` says, and maps their bytes.
 fn pre_tokenizer(pre: &str) -> Result<PreTokenizerWrapper, TokenizerError> {
     let pattern = match pre {

@@ -3,8 +3,8 @@
 mod matrix;
 mod order;
 mod reader;
-mod values;
+pub(super) mod values;
 
 pub use matrix::Matrix;
 pub use order::tiled_heads;
-pub use reader::{Names, Part, Reader, Scope};
+pub use reader::{Names, Part, Reader, Scope, is_skipped, prefix_of};

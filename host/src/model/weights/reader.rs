@@ -72,12 +72,7 @@ pub struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// A reader; a dry one copies nothing. `progress` is told the bytes of each tensor that was read.
     pub fn new(checkpoint: &'a Checkpoint, device: &'a Device, dry: bool, progress: &'a dyn Fn(u64)) -> Self {
-        let nested = || checkpoint.tensors().any(|tensor| tensor.name.starts_with("model.language_model."));
-        let prefix = match checkpoint.format() {
-            Format::Gguf => "",
-            Format::Safetensors if nested() => "model.language_model.",
-            Format::Safetensors => "model.",
-        };
+        let prefix = prefix_of(checkpoint);
         Self { checkpoint, device, dry, used: RefCell::default(), missing: RefCell::default(), progress, prefix }
     }
 
@@ -265,8 +260,18 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// What stands before most names of a checkpoint.
+pub fn prefix_of(checkpoint: &Checkpoint) -> &'static str {
+    let nested = || checkpoint.tensors().any(|tensor| tensor.name.starts_with("model.language_model."));
+    match checkpoint.format() {
+        Format::Gguf => "",
+        Format::Safetensors if nested() => "model.language_model.",
+        Format::Safetensors => "model.",
+    }
+}
+
 /// Tensors that are known and left aside: the vision tower and draft layers.
-fn is_skipped(name: &str, layers: usize) -> bool {
+pub fn is_skipped(name: &str, layers: usize) -> bool {
     let draft_block = name.strip_prefix("blk.").and_then(|rest| rest.split('.').next()?.parse::<usize>().ok());
     name.starts_with("model.visual.") || name.starts_with("mtp.") || draft_block.is_some_and(|block| block >= layers)
 }
