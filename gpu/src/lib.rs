@@ -12,6 +12,7 @@ pub mod catalog;
 pub mod conv;
 pub mod delta;
 pub mod dense;
+pub mod format;
 pub mod geometry;
 pub mod hyper;
 pub mod moe;
