@@ -13,6 +13,7 @@ use crate::delta::{
 };
 use crate::dense::{embed_rows, product_rows, product_tile};
 use crate::hyper::{expand_quad, mix_quad, squeeze_quad, write_quad};
+use crate::mmvq::{Instance, hoist, hoist_b3, hoist_b5, il, plain, plain_slot, quantize, ring, stream};
 use crate::moe::{self, combine_quad, plan_block, router_warp, silu_mul_quad};
 use crate::norm::rms_warp;
 use crate::ple::{conv_quad, gate_warp};
@@ -116,6 +117,24 @@ const ROUTER: Budget =
 const PLAN: Budget =
     Budget { registers: 40, shared_bytes: 40_960, reason: "one block; counts of 8 warps and 1,024 experts" };
 
+const MMVQ_QUANTIZE: Budget =
+    Budget { registers: 40, shared_bytes: 0, reason: "4 blocks of 256 threads an SM; a value a thread" };
+const MMVQ_PLAIN: Budget =
+    Budget { registers: 128, shared_bytes: 3_072, reason: "8 sums and a call's operands; 4 blocks an SM" };
+const MMVQ_PLAIN_SLOT: Budget = Budget { registers: 128, shared_bytes: 0, reason: "as mmvq.product/plain" };
+const MMVQ_IL: Budget =
+    Budget { registers: 168, shared_bytes: 0, reason: "up to 32 sums and a call's operands; 3 blocks an SM" };
+const MMVQ_HOIST: Budget =
+    Budget { registers: 128, shared_bytes: 0, reason: "a group of 8 calls under way; 4 blocks an SM" };
+const MMVQ_HOIST_B3: Budget =
+    Budget { registers: 168, shared_bytes: 0, reason: "a group of 8 calls under way, 64 sums; 3 blocks an SM" };
+const MMVQ_HOIST_B5: Budget =
+    Budget { registers: 96, shared_bytes: 0, reason: "a group of 4 calls under way; 5 blocks an SM" };
+const MMVQ_STREAM: Budget =
+    Budget { registers: 128, shared_bytes: 0, reason: "two groups of 4 calls under way; 4 blocks an SM" };
+const MMVQ_RING: Budget =
+    Budget { registers: 168, shared_bytes: 0, reason: "two groups of calls under way; 3 blocks an SM" };
+
 /// Probes are not tuned; the limit only shows when one grows out of proportion.
 const PROBE: Budget = Budget { registers: 64, shared_bytes: 16_384, reason: "small by construction" };
 /// Those of products of a warpgroup, whose file has sm_90 to itself.
@@ -196,6 +215,8 @@ pub fn entries() -> Vec<Entry> {
         entry("moe.combine/quad", combine_quad::MOE_COMBINE_QUAD_NARROW.info(), QUAD),
         entry("ple.gate/warp", gate_warp::PLE_GATE_WARP_WIDE.info(), PLE),
         entry("ple.gate/warp", gate_warp::PLE_GATE_WARP_NARROW.info(), PLE),
+        entry("mmvq.quantize/warp", quantize::MMVQ_QUANTIZE_WARP.info(), MMVQ_QUANTIZE),
+        entry("mmvq.quantize/warp", quantize::MMVQ_QUANTIZE_WARP_IL.info(), MMVQ_QUANTIZE),
         entry("moe.router/warp", router_warp::MOE_ROUTER_WARP_E128.info(), ROUTER),
         entry("moe.router/warp", router_warp::MOE_ROUTER_WARP_E256.info(), ROUTER),
         entry("moe.router/warp", router_warp::MOE_ROUTER_WARP_E512.info(), ROUTER),
@@ -208,6 +229,29 @@ pub fn entries() -> Vec<Entry> {
         entry("moe.product/tile", moe::product_tile::MOE_PRODUCT_TILE_F16.info(), PRODUCT_TILE),
         entry("moe.product/tile", moe::product_tile::MOE_PRODUCT_TILE_BF16.info(), PRODUCT_TILE),
     ];
+    let products = |all: &mut Vec<Entry>, instances: &[Instance], names: [&'static str; 3], budget| {
+        let name = |rows: usize| names[rows.ilog2() as usize];
+        all.extend(instances.iter().map(|instance| entry(name(instance.rows), instance.kernel.info(), budget)));
+    };
+    let plain_name = ["mmvq.product/plain"; 3];
+    products(&mut all, plain::INSTANCES, plain_name, MMVQ_PLAIN);
+    products(&mut all, plain_slot::INSTANCES, plain_name, MMVQ_PLAIN_SLOT);
+    products(&mut all, il::INSTANCES, ["mmvq.product/il_r1", "mmvq.product/il_r2", "mmvq.product/il_r4"], MMVQ_IL);
+    products(&mut all, hoist::INSTANCES, ["mmvq.product/hoist_b4_r1", "mmvq.product/hoist_b4_r2", ""], MMVQ_HOIST);
+    products(
+        &mut all,
+        hoist_b3::INSTANCES,
+        ["mmvq.product/hoist_b3_r1", "mmvq.product/hoist_b3_r2", ""],
+        MMVQ_HOIST_B3,
+    );
+    products(
+        &mut all,
+        hoist_b5::INSTANCES,
+        ["mmvq.product/hoist_b5_r1", "mmvq.product/hoist_b5_r2", ""],
+        MMVQ_HOIST_B5,
+    );
+    products(&mut all, ring::INSTANCES, ["mmvq.product/ring_r1", "", ""], MMVQ_RING);
+    products(&mut all, stream::INSTANCES, ["mmvq.product/stream_r1", "", ""], MMVQ_STREAM);
     let budget = |sm| if sm >= 90 { PROBE_WGMMA } else { PROBE };
     all.extend(crate::probe::KERNELS.iter().map(|&kernel| entry("probe", kernel, budget(kernel.sm))));
     all

@@ -15,6 +15,7 @@ pub mod dense;
 pub mod format;
 pub mod geometry;
 pub mod hyper;
+pub mod mmvq;
 pub mod moe;
 pub mod norm;
 pub mod ple;

@@ -127,6 +127,40 @@ pub unsafe fn load4_nc<T: Word32>(p: *const T) -> [T; 4] {
     unsafe { imp::global::load4_nc(p) }
 }
 
+/// [`load_nc`], issued in the order of the source: no such load is moved behind another, dropped or repeated by LLVM. For
+/// loads that are to be under way before the first of them is used.
+///
+/// # Safety
+/// As [`load_nc`].
+#[inline(always)]
+#[track_caller]
+pub unsafe fn load_nc_ordered<T: Word>(p: *const T) -> T {
+    // SAFETY: same contract.
+    unsafe { imp::global::load_nc_ordered(p) }
+}
+
+/// [`load2_nc`], issued in the order of the source as [`load_nc_ordered`].
+///
+/// # Safety
+/// As [`load2_nc`].
+#[inline(always)]
+#[track_caller]
+pub unsafe fn load2_nc_ordered<T: Word32>(p: *const T) -> [T; 2] {
+    // SAFETY: same contract.
+    unsafe { imp::global::load2_nc_ordered(p) }
+}
+
+/// [`load4_nc`], issued in the order of the source as [`load_nc_ordered`].
+///
+/// # Safety
+/// As [`load4_nc`].
+#[inline(always)]
+#[track_caller]
+pub unsafe fn load4_nc_ordered<T: Word32>(p: *const T) -> [T; 4] {
+    // SAFETY: same contract.
+    unsafe { imp::global::load4_nc_ordered(p) }
+}
+
 /// Writes one scalar.
 ///
 /// # Safety

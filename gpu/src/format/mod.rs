@@ -12,6 +12,7 @@
 use cuda_std::float;
 
 pub mod grids;
+pub mod il;
 pub mod iq2_xs;
 pub mod iq3_s;
 pub mod iq4_nl;
@@ -21,6 +22,7 @@ pub mod q4_k;
 pub mod q5_k;
 pub mod q6_k;
 pub mod q8_0;
+pub mod q8_1;
 
 /// Values of the 4-bit codes of IQ4_NL and IQ4_XS.
 pub const KV: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];

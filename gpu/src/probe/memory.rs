@@ -62,6 +62,34 @@ pub unsafe fn probe_global_vector(p: ProbeParams) {
     }
 }
 
+/// Words that [`probe_global_ordered`] reads and writes for each thread.
+pub const ORDERED_WORDS: usize = 8;
+
+/// Copies 8 words by the ordered loads: a u32 xor its top byte with its sign, two u16, two words exchanged, four in reverse; and
+/// loads the first one again for nothing.
+///
+/// # Safety
+/// `input` and `output` hold `[threads][ORDERED_WORDS]`, 16-byte aligned.
+#[kernel]
+#[launch_bounds(BOUNDS)]
+pub unsafe fn probe_global_ordered(p: ProbeParams) {
+    let i = thread_in_grid();
+    // SAFETY: 32 bytes a thread: every offset is inside and a multiple of the width; nothing writes the input.
+    unsafe {
+        let (from, to) = (p.input.add(i * ORDERED_WORDS).cast::<u8>(), p.output.add(i * ORDERED_WORDS));
+        let word = global::load_nc_ordered(from.cast::<u32>());
+        let halves = [0, 2].map(|at| global::load_nc_ordered(from.add(4 + at).cast::<u16>()));
+        let pair = global::load2_nc_ordered(from.add(8).cast::<u32>());
+        let [a, b, c, d] = global::load4_nc_ordered(from.add(16).cast::<u32>());
+        let signed = global::load_nc_ordered(from.add(3).cast::<i8>());
+        global::load_nc_ordered(from.cast::<u32>()); // stays: nothing tells LLVM that it is of no use
+        global::store(to, word ^ (i32::from(signed)).cast_unsigned());
+        global::store(to.add(1), u32::from(halves[0]) | u32::from(halves[1]) << 16);
+        global::store2(to.add(2), [pair[1], pair[0]]);
+        global::store4(to.add(4), [d, c, b, a]);
+    }
+}
+
 /// Threads of a block of [`probe_shared_reverse`].
 pub const REVERSE: Bounds = Bounds { threads: 256, min_blocks: 1 };
 

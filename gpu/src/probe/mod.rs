@@ -88,6 +88,7 @@ pub static KERNELS: &[cuda_std::launch::KernelInfo] = &[
     int::PROBE_INT_BITS.info(),
     memory::PROBE_GLOBAL_SCALAR.info(),
     memory::PROBE_GLOBAL_VECTOR.info(),
+    memory::PROBE_GLOBAL_ORDERED.info(),
     memory::PROBE_SHARED_REVERSE.info(),
     memory::PROBE_SHARED_VECTOR.info(),
     memory::PROBE_SHARED_DYNAMIC.info(),

@@ -1,6 +1,7 @@
 //! `varve info --dispatch`: each operation's table for a device, the row that runs, and why each other one does not.
 
 use serde::Serialize;
+use varve_gpu::mmvq::Format;
 
 use super::{CliError, Global};
 use crate::backend::{known_card, known_cards};
@@ -16,11 +17,13 @@ use crate::ops::delta_out_norm::{DELTA_OUT_NORM, OutNormSizes, OutputGate};
 use crate::ops::delta_rec::DELTA_REC;
 use crate::ops::dense_embed::{DENSE_EMBED, EmbedSizes};
 use crate::ops::dense_product::{DENSE_PRODUCT, ProductSizes};
-use crate::ops::dispatch::{Dispatch, Table, Target};
+use crate::ops::dispatch::{Dispatch, Pick, Table, Target};
 use crate::ops::hyper_expand::HYPER_EXPAND;
 use crate::ops::hyper_mix::HYPER_MIX;
 use crate::ops::hyper_squeeze::HYPER_SQUEEZE;
 use crate::ops::hyper_write::HYPER_WRITE;
+use crate::ops::mmvq_product::{MMVQ_PRODUCT, QuantizedProductSizes};
+use crate::ops::mmvq_quantize::{MMVQ_QUANTIZE, QuantizeSizes};
 use crate::ops::moe_combine::MOE_COMBINE;
 use crate::ops::moe_plan::{MOE_PLAN, PlanSizes};
 use crate::ops::moe_product::{ExpertProductSizes, MOE_PRODUCT};
@@ -115,6 +118,11 @@ fn explain_layers(
     }
     let quad = |width| QuadSizes { rows: tokens, width, wide: true };
     let product = |n_out| ProductSizes { tokens, n_out, kind: Kind::Bf16 };
+    let columns = tokens.min(8);
+    let quantized = |n_out| {
+        let (caps, pick) = (target.caps(), Pick::Best(dispatch));
+        QuantizedProductSizes::on(caps, pick, Format::Q6_K, [HIDDEN, n_out], columns)
+    };
     let experts =
         |n_out| ExpertProductSizes { pairs: 10 * tokens, n_out, experts: 512, planned: tokens > 1, kind: Kind::Bf16 };
     show! {
@@ -137,6 +145,8 @@ fn explain_layers(
         PLE_GATE, GateSizes { warps: STREAMS * tokens, wide: true };
         PLE_CONV, quad(STREAMS * HIDDEN);
         CONV_WINDOW, quad(STREAMS * HIDDEN);
+        MMVQ_QUANTIZE, QuantizeSizes { blocks: columns * HIDDEN / 32, interleaved: true };
+        MMVQ_PRODUCT, quantized((2 * keys + 2 * values) * 128);
         MOE_ROUTER, RouterSizes { tokens, experts: 512 };
         MOE_PLAN, PlanSizes { pairs: 10 * tokens };
         MOE_PRODUCT, experts(1280);

@@ -24,6 +24,7 @@ use clap::{Parser, Subcommand};
 
 use crate::backend::{Device, DeviceSpec};
 use crate::environment::Environment;
+use crate::ops::tuning::mmvq_rows::RowsOverride;
 use crate::ops::{self, switches::Switches};
 use output::Output;
 
@@ -52,6 +53,12 @@ struct Global {
     /// Without this flag the environment variable VARVE_VARIANTS counts.
     #[arg(long, global = true, value_name = "SWITCHES")]
     variants: Option<Switches>,
+    /// Which variant of mmvq.product runs, line by line: FORMAT:VECTORS:V,V,V,V,V, with semicolons between lines
+    ///
+    /// The five are for matrices below 2048, 4096, 8192 and 12288 rows, and from there on; each is a variant, a number of
+    /// rows a warp (1, 2, 4), or 0 for plain. The tables count where no line says anything.
+    #[arg(long, global = true, value_name = "LINES")]
+    mmvq_rows: Option<RowsOverride>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -115,7 +122,8 @@ impl Global {
 
     /// The dispatch switches of flag or environment; each must name a variant that exists.
     fn switches(&self) -> Result<Switches, CliError> {
-        let switches = self.variants.clone().or(Self::environment()?.variants).unwrap_or_default();
+        let mut switches = self.variants.clone().or(Self::environment()?.variants).unwrap_or_default();
+        switches.mmvq_rows = self.mmvq_rows.clone().unwrap_or_default();
         ops::check_switches(&switches).map_err(|error| CliError::Usage(error.to_string()))?;
         Ok(switches)
     }

@@ -179,6 +179,10 @@ impl<A, P: Copy + 'static> Table<A, P> {
         match &row.preferred {
             Preferred::Always => Ok(()),
             Preferred::OptIn => Err(Reason::OptIn { switch: switch() }),
+            Preferred::Tabled(named) => match named(ask) {
+                wanted if wanted == row.name => Ok(()),
+                wanted => Err(Reason::Tabled { wanted, switch: switch() }),
+            },
             Preferred::Measured { table, size } => tuning::pays(table, target.caps(), size(ask), &switch()),
         }
     }

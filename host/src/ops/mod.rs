@@ -21,6 +21,8 @@ pub mod hyper_expand;
 pub mod hyper_mix;
 pub mod hyper_squeeze;
 pub mod hyper_write;
+pub mod mmvq_product;
+pub mod mmvq_quantize;
 pub mod moe_combine;
 pub mod moe_plan;
 pub mod moe_product;
@@ -70,6 +72,8 @@ pub fn list() -> Vec<Listed> {
         ple_gate::PLE_GATE.listed(),
         ple_conv::PLE_CONV.listed(),
         conv_window::CONV_WINDOW.listed(),
+        mmvq_quantize::MMVQ_QUANTIZE.listed(),
+        mmvq_product::MMVQ_PRODUCT.listed(),
         moe_product::MOE_PRODUCT.listed(),
         moe_router::MOE_ROUTER.listed(),
         moe_plan::MOE_PLAN.listed(),

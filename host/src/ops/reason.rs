@@ -72,6 +72,14 @@ pub enum Reason {
         /// That switch.
         switch: String,
     },
+    /// The operation's table names another variant.
+    #[error("the table names `{wanted}` for these sizes; `{switch}` takes this one")]
+    Tabled {
+        /// What the table names.
+        wanted: &'static str,
+        /// What takes this one anyway.
+        switch: String,
+    },
     /// No measurement says that it pays here.
     #[error("not measured on this kind of device; `{switch}` takes it")]
     Unmeasured {
@@ -121,6 +129,7 @@ impl Reason {
             | Self::Sparse { .. }
             | Self::Switched(_)
             | Self::OptIn { .. }
+            | Self::Tabled { .. }
             | Self::Unmeasured { .. }
             | Self::Short { .. }
             | Self::Many { .. } => false,

@@ -3,11 +3,15 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
+use super::tuning::mmvq_rows::RowsOverride;
+
 /// Which variants may run: for each operation either one named variant, or all but some.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Switches {
     only: BTreeMap<String, String>,
     off: BTreeMap<String, Vec<String>>,
+    /// Lines that take the place of the tables of `mmvq.product`.
+    pub mmvq_rows: RowsOverride,
 }
 
 impl Switches {

@@ -42,6 +42,8 @@ pub enum Preferred<A: 'static> {
     Always,
     /// Only where a switch names it: its promise is looser than what callers may take for granted.
     OptIn,
+    /// Where a table of its operation names it for the call's sizes; `&A` knows what the table says.
+    Tabled(fn(&A) -> &'static str),
     /// Where a row of a table of measurements says that it pays.
     Measured {
         /// Kinds of devices with their thresholds.

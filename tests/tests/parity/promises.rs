@@ -66,6 +66,8 @@ const PLAIN: &[&str] = &[
     "conv.window",
     "moe.router",
     "moe.plan",
+    "mmvq.quantize",
+    "mmvq.product",
     "moe.product",
     "moe.silu_mul",
     "moe.combine",

@@ -1,14 +1,21 @@
 //! What the primitives became: the embedded PTX of the probes.
 
+use std::sync::OnceLock;
+
 use cuda_builder::rules::{Entry, Ptx, Rule};
 use varve::backend::EMBEDDED;
 use varve_gpu::probe::KERNELS;
 
+/// The embedded modules, taken apart once.
+fn parsed() -> &'static [Ptx] {
+    static ALL: OnceLock<Vec<Ptx>> = OnceLock::new();
+    ALL.get_or_init(|| EMBEDDED.iter().map(|module| Ptx::parse(module.ptx)).collect())
+}
+
 /// The modules that can hold a kernel of `sm`, and that kernel in each.
 fn everywhere(symbol: &str, check: impl Fn(u32, &Entry)) {
     let info = KERNELS.iter().find(|k| k.symbol == symbol).expect("a probe");
-    for module in EMBEDDED.iter().filter(|m| m.sm >= info.sm) {
-        let ptx = Ptx::parse(module.ptx);
+    for (module, ptx) in EMBEDDED.iter().zip(parsed()).filter(|(m, _)| m.sm >= info.sm) {
         check(module.sm, ptx.entry(symbol).unwrap_or_else(|| panic!("{symbol} is not in {}", module.file)));
     }
 }
@@ -75,6 +82,7 @@ fn memory_accesses_are_as_wide_as_asked_and_name_their_space() {
         "probe_shared_dynamic",
         "probe_global_scalar",
         "probe_global_vector",
+        "probe_global_ordered",
     ] {
         everywhere(symbol, holds(Rule::NoGenericAccess));
         everywhere(symbol, holds(Rule::NoLocalMemory));
@@ -86,6 +94,12 @@ fn memory_accesses_are_as_wide_as_asked_and_name_their_space() {
         assert_eq!(count("ld.global.v4.b32"), 1, "sm_{sm}");
         assert_eq!(count("ld.global.v2.b32"), 1, "sm_{sm}");
         assert_eq!(count("prefetch.global.L2"), 1, "sm_{sm}");
+    });
+    // In the order of the source, the one that nothing needs too.
+    everywhere("probe_global_ordered", |sm, entry| {
+        let loads = entry.instructions.iter().filter(|i| i.is("ld.global.nc"));
+        let forms: Vec<_> = loads.map(|i| i.opcode.trim_start_matches("ld.global.nc.")).collect();
+        assert_eq!(forms, ["b32", "u16", "u16", "v2.b32", "v4.b32", "u8", "b32"], "sm_{sm}");
     });
     everywhere("probe_shared_vector", |sm, entry| {
         assert_eq!((entry.wide("st", "shared"), entry.wide("ld", "shared")), (1, 1), "sm_{sm}");

@@ -19,6 +19,16 @@ fn vectors_keep_the_order_of_their_elements() {
 }
 
 #[test]
+fn ordered_loads_are_loads() {
+    let rows = noise_rows::<ORDERED_WORDS>(5, 128);
+    check_rows::<ORDERED_WORDS, ORDERED_WORDS>(&PROBE_GLOBAL_ORDERED, 64, &rows, |i| {
+        let row = rows[i];
+        let top = i32::from(row[0].to_le_bytes()[3].cast_signed()).cast_unsigned();
+        [row[0] ^ top, row[1], row[3], row[2], row[7], row[6], row[5], row[4]]
+    });
+}
+
+#[test]
 fn shared_memory_passes_words_between_threads() {
     let input: Vec<u32> = noise_rows::<1>(3, 3).into_iter().flatten().collect();
     let expected: Vec<u32> = input.iter().flat_map(|&w| (0..256u32).map(move |t| (255 - t).wrapping_add(w))).collect();

@@ -23,6 +23,26 @@ fn symbols_follow_their_variant() {
     }
 }
 
+/// Names of the kernels of a source: written out, or a line each of `instances!`.
+fn kernels(text: &str) -> Vec<&str> {
+    let written = text.split("#[kernel").skip(1).filter_map(|kernel| {
+        let (_, name) = kernel.split_once("pub unsafe fn ")?;
+        Some(&name[..name.find('(')?])
+    });
+    let listed = text.split("\ninstances! {").skip(1).flat_map(|list| {
+        let lines = list.lines().take_while(|line| !line.starts_with('}'));
+        lines.filter_map(|line| line.trim().split_once(' ').map(|(name, _)| name)).filter(|name| name.contains('_'))
+    });
+    written.chain(listed).collect()
+}
+
+#[test]
+fn kernels_are_found_in_both_ways_of_writing_them() {
+    let written = "#[kernel(sm = 80)]\n#[launch_bounds(B)]\npub unsafe fn a_b(p: P) {}\n";
+    let listed = "\ninstances! {\n    80, BOUNDS, body;\n    a_c A_C Format 1 1 4;\n    a_d A_D Format 2 1 4;\n}\n";
+    assert_eq!(kernels(&format!("{written}{listed}fn f_g() {{}}")), ["a_b", "a_c", "a_d"]);
+}
+
 #[test]
 fn every_kernel_of_the_sources_is_in_the_catalog() {
     let known: BTreeSet<_> = entries().iter().map(|entry| entry.kernel.symbol).collect();
@@ -37,9 +57,7 @@ fn every_kernel_of_the_sources_is_in_the_catalog() {
                 continue;
             }
             let text = std::fs::read_to_string(&path).unwrap();
-            for kernel in text.split("#[kernel").skip(1) {
-                let Some((_, name)) = kernel.split_once("pub unsafe fn ") else { continue };
-                let name = &name[..name.find('(').unwrap()];
+            for name in kernels(&text) {
                 assert!(known.contains(name), "{name} of {} is not in gpu/src/catalog.rs", path.display());
                 found += 1;
             }

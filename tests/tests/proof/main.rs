@@ -4,6 +4,7 @@
 mod call;
 mod chunked;
 mod kernels;
+mod mmvq;
 mod pieces;
 mod prep;
 mod reference;

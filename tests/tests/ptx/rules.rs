@@ -104,6 +104,49 @@ fn tensor_core_forms_multiply_on_tensor_cores() {
     assert_eq!(seen, 2 * 2 + 2, "mma in two modules, wgmma in one");
 }
 
+/// Sums, products and their fusions of f32 name their rounding: the assembler may fuse those that do not.
+#[test]
+fn quantized_products_leave_nothing_to_fuse() {
+    let (mut seen, mut sums) = (0, 0);
+    each_kernel(false, |row, code, module| {
+        if !row.name.starts_with("mmvq.") {
+            return;
+        }
+        for i in code.instructions.iter().filter(|i| i.has("f32")) {
+            let sum = ["add", "sub", "mul", "fma"].iter().any(|op| i.is(op));
+            assert!(!sum || i.has("rn"), "{module}: {}: `{i}`", code.name);
+            sums += usize::from(sum);
+        }
+        seen += 1;
+    });
+    assert!(seen > 100 && sums > seen, "{seen} kernels, {sums} operations");
+}
+
+/// Weight loads that come together in `hoist` and `ring`: the longest run of loads with no dot between them holds those of
+/// four chunks of each row.
+#[test]
+fn hoisted_loads_come_before_the_dots() {
+    let mut seen = 0;
+    each_kernel(false, |row, code, module| {
+        let Some(form) =
+            row.name.strip_prefix("mmvq.product/").filter(|n| n.starts_with("hoist") || n.starts_with("ring"))
+        else {
+            return;
+        };
+        let of_four = [("q8_0", 20), ("q4_k", 12), ("q5_k", 20), ("q6_k", 24), ("iq4_xs", 12)];
+        let (_, loads) = of_four.iter().find(|(format, _)| code.name.contains(format)).unwrap();
+        let rows = if form.ends_with("_r2") { 2 } else { 1 };
+        let (mut run, mut longest) = (0, 0);
+        for i in &code.instructions {
+            run = if i.is("dp4a") { 0 } else { run + usize::from(i.is("ld.global.nc")) };
+            longest = longest.max(run);
+        }
+        assert!(longest >= rows * loads, "{module}: {}: {longest} loads together", code.name);
+        seen += 1;
+    });
+    assert!(seen > 50, "{seen} kernels");
+}
+
 #[test]
 fn launch_bounds_are_the_sources() {
     each_kernel(true, |row, code, module| {

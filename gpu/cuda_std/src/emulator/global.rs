@@ -47,6 +47,9 @@ accessors! {
         load_nc<Word> -> T;
         load2_nc<Word32> -> [T; 2];
         load4_nc<Word32> -> [T; 4];
+        load_nc_ordered<Word> -> T;
+        load2_nc_ordered<Word32> -> [T; 2];
+        load4_nc_ordered<Word32> -> [T; 4];
     }
     stores {
         store<Word>(T);

@@ -4,6 +4,7 @@ pub mod attn;
 pub mod delta;
 pub mod dense;
 pub mod hyper;
+pub mod mmvq;
 pub mod moe;
 pub mod near;
 pub mod norm;

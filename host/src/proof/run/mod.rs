@@ -75,6 +75,8 @@ pub static OPERATIONS: &[Operation] = &[
     plain::conv::WINDOW,
     plain::routing::ROUTER,
     plain::routing::PLAN,
+    plain::mmvq::QUANTIZE,
+    plain::mmvq::PRODUCT,
     plain::experts::PRODUCT,
     plain::moe::SILU_MUL,
     plain::moe::COMBINE,
@@ -297,7 +299,7 @@ mod tests {
         let error = |family, op, variant| selected(family, op, variant).expect_err("unknown");
         assert_eq!(
             error("gamma", "", ""),
-            "no family `gamma`; there are attn, conv, delta, dense, hyper, moe, norm, ple, qsa"
+            "no family `gamma`; there are attn, conv, delta, dense, hyper, mmvq, moe, norm, ple, qsa"
         );
         assert!(error("", "delta.wreck", "").contains("delta.gates, delta.out_norm, delta.rec"));
         assert!(error("", "delta.rec", "warp").contains("cols"), "another operation's variant");

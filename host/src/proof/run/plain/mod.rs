@@ -10,6 +10,7 @@ pub(super) mod delta;
 pub(super) mod dense;
 pub(super) mod experts;
 pub(super) mod hyper;
+pub(super) mod mmvq;
 pub(super) mod moe;
 pub(super) mod norm;
 mod operand;

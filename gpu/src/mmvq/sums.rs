@@ -1,0 +1,68 @@
+//! The end of a row: slots to a lane's sum, lanes to the row's, the store.
+
+use cuda_std::{global, warp};
+
+use super::ProductParams;
+
+/// Sums of `R` rows and `P` times `T` columns.
+pub(super) type Rows<const R: usize, const P: usize, const T: usize> = [[[f32; T]; P]; R];
+
+/// Finishes `R` rows from `first` on: adds the slots in order, `((a_0 + a_1) + a_2) + a_3`, then the lanes, and stores.
+///
+/// # Safety
+/// `p` is as `ProductParams` says; no other warp has these rows; all lanes call it together. `R`, `P` and `T` are powers of
+/// two with a product of at most 32.
+#[inline(always)]
+pub(super) unsafe fn finish<const R: usize, const P: usize, const T: usize>(
+    p: &ProductParams,
+    first: usize,
+    lane: usize,
+    a: &[Rows<R, P, T>; 4],
+    slots: usize,
+) {
+    let mut s = a[0];
+    for v in 1..slots {
+        for r in 0..R {
+            for part in 0..P {
+                for c in 0..T {
+                    s[r][part][c] += a[v][r][part][c];
+                }
+            }
+        }
+    }
+    let sum = over_lanes(s, lane);
+    let of_a_sum = 32 / (R * P * T);
+    let i = lane / of_a_sum;
+    let (row, column) = (first + i / (P * T), i % (P * T));
+    if lane.is_multiple_of(of_a_sum) && row < p.n_out as usize && column < p.columns as usize {
+        // SAFETY: row and column exist; one lane a sum.
+        unsafe { global::store(p.y.add(column * p.y_stride as usize + row), sum) };
+    }
+}
+
+/// Sums over the warp of N = `R P T` values: lane l gets sum `l / (32 / N)`, each addition the one of the tree
+/// `s[l] + s[l xor off]`, off = 16, 8, 4, 2, 1.
+///
+/// At each of the first levels a lane keeps half of the sums that it has and gives the other half to its partner, which
+/// keeps those: both add the two numbers of the whole tree. That is some N + 4 shuffles instead of 5 N.
+#[inline(always)]
+fn over_lanes<const R: usize, const P: usize, const T: usize>(mut s: Rows<R, P, T>, lane: usize) -> f32 {
+    for level in 0..5 {
+        let off = 16 >> level;
+        let upper = lane & off != 0;
+        let sums = (R * P * T) >> level;
+        if sums > 1 {
+            for i in 0..sums / 2 {
+                let (lower, higher) = (s[i / T / P][i / T % P][i % T], {
+                    let i = sums / 2 + i;
+                    s[i / T / P][i / T % P][i % T]
+                });
+                let (keep, give) = if upper { (higher, lower) } else { (lower, higher) };
+                s[i / T / P][i / T % P][i % T] = keep + warp::shfl_xor(give, off as u32);
+            }
+        } else {
+            s[0][0][0] += warp::shfl_xor(s[0][0][0], off as u32);
+        }
+    }
+    s[0][0][0]
+}

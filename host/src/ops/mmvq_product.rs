@@ -1,0 +1,267 @@
+//! `mmvq.product`: `y = x W^T` for a quantized matrix and one to eight quantized vectors.
+
+use varve_gpu::mmvq::{
+    Format, Instance, ProductParams, hoist, hoist_b3, hoist_b5, il, plain, plain_slot, ring, stream,
+};
+
+use super::checks::{aligned, axis, count, row_stride};
+use super::dispatch::{Needs, OpError, Pick, Preferred, Spread, Table, Variant};
+use super::exactness::Exactness;
+use super::mmvq_quantize::{Quantized, columns, il_words, length, q8_words};
+use super::tuning::mmvq_rows::{PLAIN, rows_for};
+use crate::backend::{Caps, Launch, Stream, View, ViewMut};
+
+/// Sizes of a call.
+#[derive(Clone, Copy, Debug)]
+pub struct QuantizedProductSizes {
+    /// Format of the matrix.
+    pub format: Format,
+    /// Its columns.
+    pub n_in: usize,
+    /// Its rows.
+    pub n_out: usize,
+    /// Vectors.
+    pub columns: usize,
+    /// Whether the vectors have an interleaved copy.
+    pub interleaved: bool,
+    /// SMs of the device: `stream` has a grid that all fit on.
+    pub sms: u32,
+    /// The variant that the table of rows names for these sizes on the device of the call.
+    pub wanted: &'static str,
+}
+
+impl QuantizedProductSizes {
+    /// These sizes on a device with `caps`; `pick` may bring a table of its own.
+    #[must_use]
+    pub fn on(caps: &Caps, pick: Pick<'_>, format: Format, [n_in, n_out]: [usize; 2], columns: usize) -> Self {
+        let overridden = match pick {
+            Pick::Best(dispatch) => dispatch.switches.mmvq_rows.get(format, columns, n_out),
+            Pick::Named(_) => None,
+        };
+        let wanted = overridden.unwrap_or_else(|| rows_for(caps, format, columns, n_out));
+        Self { format, n_in, n_out, columns, interleaved: true, sms: caps.sms, wanted }
+    }
+
+    /// The kernel of a list for `columns` columns and `rows` rows a warp.
+    fn find(&self, list: &'static [Instance], columns: usize, rows: Option<usize>) -> Option<&'static Instance> {
+        let fits = |i: &&Instance| i.format == self.format && i.columns == columns && rows.is_none_or(|r| r == i.rows);
+        list.iter().find(fits)
+    }
+}
+
+/// Blocks of four warps for `rows` matrix rows a block.
+fn launch(n_out: usize, rows: usize) -> Launch {
+    Launch::new(axis(n_out.div_ceil(rows)), plain::BOUNDS.threads)
+}
+
+type Found = Result<&'static Instance, String>;
+
+/// The instance of a variant on the interleaved copy.
+fn interleaved(ask: &QuantizedProductSizes, list: &'static [Instance], rows: usize) -> Found {
+    if !ask.interleaved {
+        return Err("the vectors have no interleaved copy".into());
+    }
+    let room = varve_gpu::format::il::padded(ask.columns);
+    let none = || format!("no instance for {} with room for {room} vectors", ask.format.name());
+    ask.find(list, room, Some(rows)).ok_or_else(none)
+}
+
+/// As [`interleaved`], for kernels that load words of 32 bits wherever a row of Q6_K has them.
+fn hoisted(ask: &QuantizedProductSizes, list: &'static [Instance], rows: usize) -> Found {
+    if ask.format == Format::Q6_K && !ask.n_in.is_multiple_of(2 * Format::Q6_K.block().0) {
+        return Err("rows of an odd number of blocks: every other row is not 4-byte aligned".into());
+    }
+    interleaved(ask, list, rows)
+}
+
+/// The base's: its columns are at least the call's.
+fn based(ask: &QuantizedProductSizes) -> Found {
+    let room = match ask.columns {
+        1 => 1,
+        2..=4 => 4,
+        _ => 8,
+    };
+    let found = [plain::INSTANCES, plain_slot::INSTANCES].into_iter().find_map(|list| ask.find(list, room, None));
+    found.ok_or_else(|| format!("no instance for {}", ask.format.name()))
+}
+
+/// Rows of a block of `plain`: its warps share a row or two, but for formats of one slot, where each has one.
+fn base_rows(ask: &QuantizedProductSizes, instance: &Instance) -> usize {
+    let shared = plain::INSTANCES.iter().any(|i| i.format == ask.format);
+    if shared { instance.rows } else { 4 * instance.rows }
+}
+
+macro_rules! variant {
+    ($name:literal, $find:ident, $list:expr, $rows:literal) => {
+        Variant {
+            name: $name,
+            kernel: |ask| $find(ask, $list, $rows).map(|instance| instance.kernel),
+            launch: |ask| launch(ask.n_out, 4 * $rows),
+            staged: None,
+            needs: Needs { cc: 80, spread: Spread::Any },
+            preferred: Preferred::Tabled(|ask| ask.wanted),
+            exactness: Exactness::Bitwise,
+        }
+    };
+}
+
+/// The variants. All give the same bits; which one runs, the table of rows says (`tuning::mmvq_rows`).
+pub static MMVQ_PRODUCT: Table<QuantizedProductSizes, ProductParams> = Table {
+    op: "mmvq.product",
+    rows: &[
+        variant!("hoist_b5_r1", hoisted, hoist_b5::INSTANCES, 1),
+        variant!("hoist_b5_r2", hoisted, hoist_b5::INSTANCES, 2),
+        variant!("hoist_b4_r1", hoisted, hoist::INSTANCES, 1),
+        variant!("hoist_b4_r2", hoisted, hoist::INSTANCES, 2),
+        variant!("hoist_b3_r1", hoisted, hoist_b3::INSTANCES, 1),
+        variant!("hoist_b3_r2", hoisted, hoist_b3::INSTANCES, 2),
+        variant!("ring_r1", hoisted, ring::INSTANCES, 1),
+        Variant {
+            name: "stream_r1",
+            kernel: |ask| hoisted(ask, stream::INSTANCES, 1).map(|instance| instance.kernel),
+            launch: |ask| {
+                let resident = (ask.sms * stream::BOUNDS.min_blocks).max(1);
+                let Launch { grid: [blocks, ..], .. } = launch(ask.n_out, 4);
+                Launch::new(blocks.min(resident), stream::BOUNDS.threads)
+            },
+            staged: None,
+            needs: Needs { cc: 80, spread: Spread::Any },
+            preferred: Preferred::Tabled(|ask| ask.wanted),
+            exactness: Exactness::Bitwise,
+        },
+        variant!("il_r1", interleaved, il::INSTANCES, 1),
+        variant!("il_r2", interleaved, il::INSTANCES, 2),
+        variant!("il_r4", interleaved, il::INSTANCES, 4),
+        Variant::base(
+            PLAIN,
+            |ask| based(ask).map(|instance| instance.kernel),
+            |ask| launch(ask.n_out, based(ask).map_or(1, |instance| base_rows(ask, instance))),
+        ),
+    ],
+};
+
+/// A quantized matrix on a device.
+#[derive(Clone, Copy, Debug)]
+pub struct QuantizedMatrix<'a> {
+    /// Format of its blocks.
+    pub format: Format,
+    /// Blocks, `n_out` rows of `n_in / VALUES`.
+    pub bytes: View<'a, u8, 1>,
+    /// Rows.
+    pub n_out: usize,
+    /// Columns.
+    pub n_in: usize,
+}
+
+/// `y[c] = W x[c]`: W `[n_out, n_in]` in blocks of its format, x quantized, y f32 `[columns, n_out]`. The bits of a
+/// vector's result depend neither on the variant nor on the other vectors.
+///
+/// # Errors
+/// [`OpError::Layout`] or [`OpError::Value`] name the operand; nothing was enqueued then. Otherwise as
+/// [`Table::enqueue`].
+pub fn product(
+    pick: Pick<'_>,
+    stream: &Stream,
+    w: &QuantizedMatrix<'_>,
+    x: &Quantized<'_>,
+    y: &mut ViewMut<'_, f32, 2>,
+) -> Result<&'static str, OpError> {
+    let op = MMVQ_PRODUCT.op;
+    let (values, bytes) = w.format.block();
+    let (vectors, n_in) = (columns(op, x.columns)?, length(op, w.n_in, values)?);
+    if x.n_in != w.n_in {
+        let got = format!("{} for a matrix of {} columns", x.n_in, w.n_in);
+        return Err(OpError::Value { op, what: "length of the vectors", got, rule: "they must be equal" });
+    }
+    let n_out = count(op, "rows", w.n_out, i32::MAX as u32)?;
+    w.bytes.expect(op, "w", [w.n_out.saturating_mul(w.n_in / values * bytes)])?;
+    w.bytes.expect_dense(op, "w")?;
+    aligned(op, "w", w.bytes.is_aligned(16))?;
+    x.q8.expect(op, "q8", [q8_words(x.n_in, x.columns)])?;
+    x.q8.expect_dense(op, "q8")?;
+    aligned(op, "q8", x.q8.is_aligned(16))?;
+    if let Some(il) = &x.il {
+        il.expect(op, "il", [il_words(x.n_in, x.columns)])?;
+        il.expect_dense(op, "il")?;
+        aligned(op, "il", il.is_aligned(16))?;
+    }
+    y.expect(op, "y", [x.columns, w.n_out])?;
+    let y_stride = row_stride(op, "y strides", y.strides, 1)?;
+    if w.n_out == 0 {
+        return Ok(MMVQ_PRODUCT.base().name);
+    }
+    let caps = stream.device().caps();
+    let sizes = QuantizedProductSizes {
+        interleaved: x.il.is_some(),
+        ..QuantizedProductSizes::on(caps, pick, w.format, [w.n_in, w.n_out], x.columns)
+    };
+    let params = ProductParams {
+        w: w.bytes.ptr(),
+        q8: x.q8.ptr(),
+        il: x.il.map_or(std::ptr::null(), |il| il.ptr()),
+        y: y.ptr_mut(),
+        n_in,
+        n_out,
+        columns: vectors,
+        y_stride,
+    };
+    // SAFETY: shapes, strides and alignment were checked; variants that read the copy or more than 2-byte alignment have
+    // no instance where it is not there; views borrow their buffers, and y's exclusively.
+    unsafe { MMVQ_PRODUCT.enqueue(pick, stream, &sizes, params) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::{Device, EmulatorConfig};
+
+    #[test]
+    fn every_format_and_number_of_vectors_has_a_base() {
+        let caps = Device::emulator(EmulatorConfig::default()).caps().clone();
+        for format in Format::ALL {
+            for columns in 1..=8 {
+                let ask = QuantizedProductSizes::on(&caps, Pick::Named(""), format, [2560, 10240], columns);
+                let base = (MMVQ_PRODUCT.base().kernel)(&ask).expect("the base has every format");
+                assert!(base.symbol().contains(format.name()), "{}", base.symbol());
+            }
+        }
+    }
+
+    #[test]
+    fn rows_of_an_odd_number_of_blocks_take_no_words() {
+        let caps = Device::emulator(EmulatorConfig::default()).caps().clone();
+        let ask = |n_in| QuantizedProductSizes::on(&caps, Pick::Named(""), Format::Q6_K, [n_in, 64], 1);
+        let hoist = MMVQ_PRODUCT.row("hoist_b4_r2").expect("a variant");
+        assert!((hoist.kernel)(&ask(2560)).is_ok());
+        let reason = (hoist.kernel)(&ask(2816)).err().expect("eleven blocks");
+        assert!(reason.contains("not 4-byte aligned"), "{reason}");
+        let bare = QuantizedProductSizes { interleaved: false, ..ask(2560) };
+        assert_eq!((hoist.kernel)(&bare).err().as_deref(), Some("the vectors have no interleaved copy"));
+    }
+    #[test]
+    fn operands_that_do_not_fit_are_refused_by_name() {
+        let device = Device::emulator(EmulatorConfig::default());
+        let stream = device.stream().expect("a stream");
+        let refused = |[n_in, x_in]: [usize; 2], columns: usize, w_bytes: usize, y_rows: usize| {
+            let w = device.upload(&vec![0u8; w_bytes]).expect("fits");
+            let q8 = device.upload(&vec![0u32; q8_words(x_in, columns)]).expect("fits");
+            let mut y = device.upload(&vec![0f32; columns * y_rows]).expect("fits");
+            let matrix =
+                QuantizedMatrix { format: Format::Q6_K, bytes: w.view([w_bytes]).expect("dense"), n_out: 3, n_in };
+            let x = Quantized { q8: q8.view([q8.len()]).expect("dense"), il: None, n_in: x_in, columns };
+            let mut y = y.view_mut([columns, y_rows]).expect("dense");
+            product(Pick::Named(PLAIN), &stream, &matrix, &x, &mut y).map_err(|error| error.to_string())
+        };
+        assert_eq!(refused([512, 512], 2, 3 * 420, 3), Ok(PLAIN));
+        for (why, outcome) in [
+            ("a multiple of the 256 values", refused([320, 320], 1, 3 * 420, 3)),
+            ("there must be 1 to 8 of them", refused([512, 512], 9, 3 * 420, 3)),
+            ("256 for a matrix of 512 columns", refused([512, 256], 1, 3 * 420, 3)),
+            ("`w` has shape [1259], needed is [1260]", refused([512, 512], 1, 3 * 420 - 1, 3)),
+            ("`y` has shape [1, 4], needed is [1, 3]", refused([512, 512], 1, 3 * 420, 4)),
+        ] {
+            let error = outcome.expect_err(why);
+            assert!(error.starts_with("mmvq.product: ") && error.contains(why), "{error}");
+        }
+    }
+}
