@@ -49,6 +49,17 @@ impl Format {
         }
     }
 
+    /// Offsets of a block's f16 scales.
+    #[must_use]
+    pub const fn scales(self) -> &'static [usize] {
+        match self {
+            Self::Q3_K => &[108],
+            Self::Q6_K => &[208],
+            Self::Q4_K | Self::Q5_K => &[0, 2],
+            Self::Q8_0 | Self::IQ4_NL | Self::IQ4_XS | Self::IQ3_S | Self::IQ2_XS => &[0],
+        }
+    }
+
     /// The name that GGUF tools use, in small letters.
     #[must_use]
     pub const fn name(self) -> &'static str {

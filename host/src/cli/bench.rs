@@ -139,7 +139,7 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CliError> {
                 };
                 out.row(&row, || {
                     format!(
-                        "  {variant:9} {us:10.2} us ({:.4} a token, {}), {:.2}x the base, {:.0} GB/s",
+                        "  {variant:11} {us:10.2} us ({:.4} a token, {}), {:.2}x the base, {:.0} GB/s",
                         row.us_per_token, row.how, row.ratio, row.gb_per_s
                     )
                 })?;

@@ -2,6 +2,7 @@
 
 use varve_gpu::geometry::HEAD_DIM;
 
+use super::mmvq::MmvqCase;
 use super::product::ProductCase;
 use crate::ops::DeltaSizes;
 
@@ -45,6 +46,15 @@ impl Floor {
         let weights = sizes.n_out * sizes.n_in;
         let values = sizes.tokens * (sizes.n_in + sizes.n_out);
         Self { bytes: (2 * weights + 4 * values) as u64, flops: (2 * weights * sizes.tokens) as u64 }
+    }
+
+    /// `mmvq.product`: each block once, x in and y out; two operations a weight and vector.
+    pub const fn mmvq_product(sizes: &MmvqCase) -> Self {
+        let values = sizes.columns * (sizes.n_in + sizes.n_out);
+        Self {
+            bytes: (sizes.bytes() + 4 * values) as u64,
+            flops: (2 * sizes.n_in * sizes.n_out * sizes.columns) as u64,
+        }
     }
 
     /// Microseconds to move the bytes at `bytes_per_second`.

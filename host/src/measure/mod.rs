@@ -4,6 +4,7 @@ pub mod case;
 pub mod commit;
 pub mod copy;
 pub mod floor;
+pub mod mmvq;
 mod operands;
 pub mod out_norm;
 pub mod paired;

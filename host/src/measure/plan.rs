@@ -1,6 +1,9 @@
 //! Which cases a family is measured on: small ones on the emulator, the model's on a card.
 
+use varve_gpu::mmvq::Format;
+
 use super::case::{MeasureError, Prepared};
+use super::mmvq::{Mmvq, MmvqCase};
 use super::product::{Product, ProductCase};
 use super::{commit::Commit, out_norm::OutNorm, prompt::Prompt, window::Window};
 use crate::backend::Device;
@@ -9,6 +12,7 @@ use crate::ops::delta_commit::DELTA_COMMIT;
 use crate::ops::delta_out_norm::DELTA_OUT_NORM;
 use crate::ops::delta_rec::{DELTA_REC, StateAfter};
 use crate::ops::dense_product::DENSE_PRODUCT;
+use crate::ops::mmvq_product::MMVQ_PRODUCT;
 
 /// Copies of the state that the L2 of no card holds: 40 times 3.1 MB.
 const ROTATING: usize = 40;
@@ -28,6 +32,8 @@ pub enum Planned {
     OutNorm(usize, usize),
     /// `dense.product`.
     Product(ProductCase),
+    /// `mmvq.product`.
+    Mmvq(MmvqCase),
 }
 
 impl Planned {
@@ -38,6 +44,7 @@ impl Planned {
             Self::Commit(..) => DELTA_COMMIT.op,
             Self::OutNorm(..) => DELTA_OUT_NORM.op,
             Self::Product(_) => DENSE_PRODUCT.op,
+            Self::Mmvq(_) => MMVQ_PRODUCT.op,
         }
     }
 
@@ -48,6 +55,7 @@ impl Planned {
             Self::Commit(..) => DELTA_COMMIT.base().name,
             Self::OutNorm(..) => DELTA_OUT_NORM.base().name,
             Self::Product(_) => DENSE_PRODUCT.base().name,
+            Self::Mmvq(_) => MMVQ_PRODUCT.base().name,
         }
     }
 
@@ -63,6 +71,7 @@ impl Planned {
             Self::Commit(sizes, states) => Box::new(Commit::new(device, sizes, states)?),
             Self::OutNorm(heads, tokens) => Box::new(OutNorm::new(device, heads, tokens, wanted)?),
             Self::Product(sizes) => Box::new(Product::new(device, sizes, wanted)?),
+            Self::Mmvq(sizes) => Box::new(Mmvq::new(device, sizes, wanted)?),
         })
     }
 }
@@ -94,16 +103,56 @@ pub fn delta(device: &Device, tokens: &[usize]) -> Vec<Planned> {
 }
 
 /// Families that have a plan.
-pub const FAMILIES: [&str; 2] = ["delta", "dense"];
+pub const FAMILIES: [&str; 3] = ["delta", "dense", "mmvq"];
 
 /// The plan of a family by name, as [`delta`].
 pub fn family(name: &str, device: &Device, tokens: &[usize]) -> Option<Vec<Planned>> {
     match name {
         "delta" => Some(delta(device, tokens)),
         "dense" => Some(dense(device, tokens)),
+        "mmvq" => Some(mmvq(device, tokens)),
         _ => None,
     }
 }
+
+/// The plan of family `mmvq`: matrices of Qwen3.8-Flash-Next in the formats that its files have, cold, and those that other
+/// engines are read on warm too.
+pub fn mmvq(device: &Device, columns: &[usize]) -> Vec<Planned> {
+    let emulated = device.caps().is_emulator;
+    let counts: &[usize] = if emulated { &[1, 3] } else { &[1, 2, 3, 4, 5, 8] };
+    let counts = if columns.is_empty() { counts } else { columns };
+    let case = |format, [n_in, n_out]: [usize; 2], columns, is_cold| {
+        Planned::Mmvq(MmvqCase { format, n_in, n_out, columns, is_cold })
+    };
+    let counts: Vec<usize> = counts.iter().copied().filter(|n| (1..=8).contains(n)).collect();
+    if emulated {
+        let of = |format| counts.iter().map(move |&n| case(format, [512, 64], n, false));
+        return Format::ALL.into_iter().flat_map(of).collect();
+    }
+    let mut plan = Vec::new();
+    for (format, shapes) in MMVQ_SHAPES {
+        for &shape in shapes {
+            for &n in &counts {
+                plan.push(case(format, shape, n, true));
+                if n == 1 {
+                    plan.push(case(format, shape, n, false));
+                }
+            }
+        }
+    }
+    plan
+}
+
+/// Columns and rows of the matrices that a format is measured on.
+const MMVQ_SHAPES: [(Format, &[[usize; 2]]); 7] = [
+    (Format::Q6_K, &[[2560, 10_240], [2560, 6144], [6144, 2560], [2560, 512], [2560, 248_320]]),
+    (Format::Q5_K, &[[2560, 10_240], [2560, 6144], [6144, 2560]]),
+    (Format::Q4_K, &[[2560, 10_240], [2560, 6144], [6144, 2560]]),
+    (Format::IQ4_XS, &[[2560, 10_240], [2560, 6144], [6144, 2560]]),
+    (Format::Q3_K, &[[2560, 10_240]]),
+    (Format::Q8_0, &[[2560, 10_240]]),
+    (Format::IQ3_S, &[[2560, 10_240]]),
+];
 
 /// The plan of family `dense`: the largest matrices of Qwen3.8-Flash-Next outside its experts, and its narrow one.
 pub fn dense(device: &Device, tokens: &[usize]) -> Vec<Planned> {

@@ -206,16 +206,6 @@ impl Data {
     }
 }
 
-/// Offsets of a block's f16 scales.
-fn scale_offs(format: Format) -> &'static [usize] {
-    match format {
-        Format::Q3_K => &[108],
-        Format::Q6_K => &[208],
-        Format::Q4_K | Format::Q5_K => &[0, 2],
-        Format::Q8_0 | Format::IQ4_NL | Format::IQ4_XS | Format::IQ3_S | Format::IQ2_XS => &[0],
-    }
-}
-
 /// Rows that the reference computes of a large matrix: at each end, and as many in between.
 const SEEN: usize = 64;
 
@@ -246,7 +236,7 @@ impl Product {
         let word = |i: usize| random.bits(((row * row_bytes) / 8 + row + i) as u64);
         let mut out: Vec<u8> = (0..row_bytes).map(|i| self.data.byte(word(i / 8) >> (8 * (i % 8)), row)).collect();
         for (block, bytes) in out.chunks_exact_mut(bytes).enumerate() {
-            for &at in scale_offs(self.format) {
+            for &at in self.format.scales() {
                 let bits = self.data.scale(word(block + at) >> 20, row, block);
                 bytes[at..at + 2].copy_from_slice(&bits.to_le_bytes());
             }
