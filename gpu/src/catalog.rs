@@ -13,7 +13,7 @@ use crate::delta::{
 };
 use crate::dense::{embed_rows, product_rows, product_tile};
 use crate::hyper::{expand_quad, mix_quad, squeeze_quad, write_quad};
-use crate::mmvq::{Instance, hoist, hoist_b3, hoist_b5, il, plain, plain_slot, quantize, ring, stream};
+use crate::mmvq::{Instance, hoist, hoist_b3, hoist_b5, il, plain, plain_slot, quantize};
 use crate::moe::{self, combine_quad, plan_block, router_warp, silu_mul_quad};
 use crate::norm::rms_warp;
 use crate::ple::{conv_quad, gate_warp};
@@ -130,10 +130,6 @@ const MMVQ_HOIST_B3: Budget =
     Budget { registers: 168, shared_bytes: 0, reason: "a group of 8 calls under way, 64 sums; 3 blocks an SM" };
 const MMVQ_HOIST_B5: Budget =
     Budget { registers: 96, shared_bytes: 0, reason: "a group of 4 calls under way; 5 blocks an SM" };
-const MMVQ_STREAM: Budget =
-    Budget { registers: 128, shared_bytes: 0, reason: "two groups of 4 calls under way; 4 blocks an SM" };
-const MMVQ_RING: Budget =
-    Budget { registers: 168, shared_bytes: 0, reason: "two groups of calls under way; 3 blocks an SM" };
 
 /// Probes are not tuned; the limit only shows when one grows out of proportion.
 const PROBE: Budget = Budget { registers: 64, shared_bytes: 16_384, reason: "small by construction" };
@@ -237,21 +233,14 @@ pub fn entries() -> Vec<Entry> {
     products(&mut all, plain::INSTANCES, plain_name, MMVQ_PLAIN);
     products(&mut all, plain_slot::INSTANCES, plain_name, MMVQ_PLAIN_SLOT);
     products(&mut all, il::INSTANCES, ["mmvq.product/il_r1", "mmvq.product/il_r2", "mmvq.product/il_r4"], MMVQ_IL);
-    products(&mut all, hoist::INSTANCES, ["mmvq.product/hoist_b4_r1", "mmvq.product/hoist_b4_r2", ""], MMVQ_HOIST);
-    products(
-        &mut all,
-        hoist_b3::INSTANCES,
-        ["mmvq.product/hoist_b3_r1", "mmvq.product/hoist_b3_r2", ""],
-        MMVQ_HOIST_B3,
-    );
+    products(&mut all, hoist::INSTANCES, ["", "mmvq.product/hoist_b4_r2", ""], MMVQ_HOIST);
+    products(&mut all, hoist_b3::INSTANCES, ["", "mmvq.product/hoist_b3_r2", ""], MMVQ_HOIST_B3);
     products(
         &mut all,
         hoist_b5::INSTANCES,
         ["mmvq.product/hoist_b5_r1", "mmvq.product/hoist_b5_r2", ""],
         MMVQ_HOIST_B5,
     );
-    products(&mut all, ring::INSTANCES, ["mmvq.product/ring_r1", "", ""], MMVQ_RING);
-    products(&mut all, stream::INSTANCES, ["mmvq.product/stream_r1", "", ""], MMVQ_STREAM);
     let budget = |sm| if sm >= 90 { PROBE_WGMMA } else { PROBE };
     all.extend(crate::probe::KERNELS.iter().map(|&kernel| entry("probe", kernel, budget(kernel.sm))));
     all

@@ -1,4 +1,4 @@
-//! Groups of four chunks, whose loads are issued before the first of them is used: what `hoist`, `ring` and `stream` share.
+//! Groups of four chunks, whose loads are issued before the first of them is used: what the `hoist` kernels share.
 
 use cuda_std::int::opaque;
 use cuda_std::thread::{block_idx_x, thread_idx_x};
@@ -45,34 +45,13 @@ impl<F: Call, const R: usize, const P: usize, const T: usize> Warp<F, R, P, T> {
         // SAFETY: nothing writes the copy during the launch.
         unsafe {
             let x = core::array::from_fn(|part| Interleaved::new(p.il, p.n_in as usize, P * T, part * T));
-            let (rows, sums) = ([p.w; R], [[[[0.0; T]; P]; R]; CHUNKS]);
-            let mut warp = Self { rows, x, blocks, first, lane, sums, format: core::marker::PhantomData };
-            warp.read_from(p, first);
-            warp
+            // In 64 bits; a row past the last is the last one. A lane's block may be past a short row, but is only read
+            // where it is there.
+            let row = |r: usize| (first + r).min(p.n_out as usize - 1) * blocks;
+            let rows = core::array::from_fn(|r| p.w.wrapping_add((row(r) + lane / F::LPB) * F::BYTES));
+            let sums = [[[[0.0; T]; P]; R]; CHUNKS];
+            Self { rows, x, blocks, first, lane, sums, format: core::marker::PhantomData }
         }
-    }
-
-    /// Loads are of the rows from `first` on from now. A row past the last is the last one.
-    #[inline(always)]
-    pub(super) fn read_from(&mut self, p: &ProductParams, first: usize) {
-        for r in 0..R {
-            // In 64 bits. A lane's block may be past a short row, but is only read where it is there.
-            let row = (first + r).min(p.n_out as usize - 1);
-            self.rows[r] = p.w.wrapping_add((row * self.blocks + self.lane / F::LPB) * F::BYTES);
-        }
-    }
-
-    /// The first row whose sums these are.
-    #[inline(always)]
-    pub(super) fn first_row(&self) -> usize {
-        self.first
-    }
-
-    /// Sums start again, for the rows from `first` on.
-    #[inline(always)]
-    pub(super) fn sum_from(&mut self, first: usize) {
-        self.first = first;
-        self.sums = [[[[0.0; T]; P]; R]; CHUNKS];
     }
 
     /// The lane's call.

@@ -1,4 +1,4 @@
-//! `mmvq.product/hoist_b4_r1`, `hoist_b4_r2`, `hoist_b5_r1`, ..: as `il`, with the loads of four chunks issued together.
+//! `mmvq.product/hoist_b4_r2`: as `il`, with the loads of four chunks issued together.
 //!
 //! Math      y[c][r] = sum over k of W[r][k] x[c][k], in the steps of `call`
 //! Shapes    `ProductParams`, W 16-byte aligned, Q6_K rows of an even number of blocks; the copy has room for T columns
@@ -24,21 +24,15 @@ pub const BOUNDS: Bounds = Bounds { threads: 128, min_blocks: 4 };
 
 instances! {
     80, BOUNDS, body;
-    mmvq_product_hoist_b4_r1_q8_0_t8 MMVQ_PRODUCT_HOIST_B4_R1_Q8_0_T8 Q8Zero 1 2 4;
     mmvq_product_hoist_b4_r2_q8_0_t1 MMVQ_PRODUCT_HOIST_B4_R2_Q8_0_T1 Q8Zero 2 1 1;
     mmvq_product_hoist_b4_r2_q8_0_t2 MMVQ_PRODUCT_HOIST_B4_R2_Q8_0_T2 Q8Zero 2 1 2;
     mmvq_product_hoist_b4_r2_q8_0_t4 MMVQ_PRODUCT_HOIST_B4_R2_Q8_0_T4 Q8Zero 2 1 4;
-    mmvq_product_hoist_b4_r1_q4_k_t4 MMVQ_PRODUCT_HOIST_B4_R1_Q4_K_T4 Q4K 1 1 4;
     mmvq_product_hoist_b4_r2_q4_k_t1 MMVQ_PRODUCT_HOIST_B4_R2_Q4_K_T1 Q4K 2 1 1;
     mmvq_product_hoist_b4_r2_q4_k_t2 MMVQ_PRODUCT_HOIST_B4_R2_Q4_K_T2 Q4K 2 1 2;
-    mmvq_product_hoist_b4_r1_q5_k_t4 MMVQ_PRODUCT_HOIST_B4_R1_Q5_K_T4 Q5K 1 1 4;
     mmvq_product_hoist_b4_r2_q5_k_t1 MMVQ_PRODUCT_HOIST_B4_R2_Q5_K_T1 Q5K 2 1 1;
     mmvq_product_hoist_b4_r2_q5_k_t2 MMVQ_PRODUCT_HOIST_B4_R2_Q5_K_T2 Q5K 2 1 2;
-    mmvq_product_hoist_b4_r1_q6_k_t4 MMVQ_PRODUCT_HOIST_B4_R1_Q6_K_T4 Q6K 1 1 4;
-    mmvq_product_hoist_b4_r1_q6_k_t8 MMVQ_PRODUCT_HOIST_B4_R1_Q6_K_T8 Q6K 1 2 4;
     mmvq_product_hoist_b4_r2_q6_k_t1 MMVQ_PRODUCT_HOIST_B4_R2_Q6_K_T1 Q6K 2 1 1;
     mmvq_product_hoist_b4_r2_q6_k_t2 MMVQ_PRODUCT_HOIST_B4_R2_Q6_K_T2 Q6K 2 1 2;
-    mmvq_product_hoist_b4_r1_iq4_xs_t4 MMVQ_PRODUCT_HOIST_B4_R1_IQ4_XS_T4 Iq4Xs 1 1 4;
     mmvq_product_hoist_b4_r2_iq4_xs_t1 MMVQ_PRODUCT_HOIST_B4_R2_IQ4_XS_T1 Iq4Xs 2 1 1;
     mmvq_product_hoist_b4_r2_iq4_xs_t2 MMVQ_PRODUCT_HOIST_B4_R2_IQ4_XS_T2 Iq4Xs 2 1 2;
 }

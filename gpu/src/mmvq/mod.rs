@@ -23,10 +23,8 @@ pub mod lookups;
 pub mod plain;
 pub mod plain_slot;
 pub mod quantize;
-pub mod ring;
 pub mod simple;
 pub mod source;
-pub mod stream;
 mod sums;
 
 pub use instance::Format;

@@ -9,6 +9,7 @@ use super::{CliError, Global};
 use crate::backend::Device;
 use crate::measure::case::{MeasureError, Prepared};
 use crate::measure::copy::copy_bandwidth;
+use crate::measure::mmvq_rows;
 use crate::measure::paired::{Times, alternate};
 use crate::measure::plan::{self, Planned};
 use crate::measure::thresholds::{self, Figure};
@@ -37,6 +38,9 @@ pub struct Args {
     /// At the end print the rows that the prompts' figures give the tuning tables, as measured at this commit and day
     #[arg(long, num_args = 2, value_names = ["COMMIT", "DATE"])]
     emit_thresholds: Vec<String>,
+    /// At the end print the table of variants that the figures of quantized products give, as measured at this commit and day
+    #[arg(long, num_args = 2, value_names = ["COMMIT", "DATE"])]
+    emit_table: Vec<String>,
 }
 
 /// The device's copy bandwidth, the first row.
@@ -105,7 +109,7 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CliError> {
     let copy = Copy { device: &name, driver: &driver, copy_gb_per_s: bandwidth / 1e9 };
     out.row(&copy, || format!("{name}, driver {driver}: copies move {:.0} GB/s", bandwidth / 1e9))?;
     let progress = bar(cases.len(), out.is_json());
-    let mut figures = Vec::new();
+    let (mut figures, mut products) = (Vec::new(), Vec::new());
     for planned in cases {
         let (case, times) = measure(&device, planned, args).map_err(CliError::failed)?;
         let floor = case.floor();
@@ -118,6 +122,9 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CliError> {
             for (arm, (variant, t)) in case.arms().iter().zip(&times).enumerate() {
                 let us = t.median();
                 figures.extend(figure(case.as_ref(), variant, us));
+                if let Some((format, shape)) = case.cold_matrix() {
+                    products.push(mmvq_rows::Figure { format, columns: case.tokens(), shape, variant, us });
+                }
                 let row = Row {
                     op: case.op(),
                     variant,
@@ -154,6 +161,13 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CliError> {
         out.row(&Rows { tuning_rows: &rows }, || {
             if rows.is_empty() { "no variant pays".to_owned() } else { rows.trim_end().to_owned() }
         })?;
+    }
+    if let [commit, date] = args.emit_table.as_slice() {
+        if products.is_empty() {
+            return Err(CliError::Failed("no product with a matrix beyond the L2 was measured here".into()));
+        }
+        let table = mmvq_rows::source(&products, device.caps(), commit, date);
+        out.row(&Rows { tuning_rows: &table }, || table.clone())?;
     }
     Ok(())
 }

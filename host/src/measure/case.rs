@@ -1,5 +1,7 @@
 //! What a measured case is: arms of one operation on one set of inputs, each checked before it is timed.
 
+use varve_gpu::mmvq::Format;
+
 use super::floor::Floor;
 use crate::backend::{BackendError, Event, ShapeError, Stream};
 use crate::ops::dispatch::OpError;
@@ -21,6 +23,10 @@ pub trait Prepared {
     fn exactness(&self, arm: usize) -> &'static str;
     /// Of a prompt case: tokens of the longest sequence, and sequences.
     fn prompt(&self) -> Option<[usize; 2]> {
+        None
+    }
+    /// Of a product with a matrix that is not in the L2: its format, and its columns and rows.
+    fn cold_matrix(&self) -> Option<(Format, [usize; 2])> {
         None
     }
     /// What a launch must move and compute.

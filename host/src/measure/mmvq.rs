@@ -176,6 +176,11 @@ impl Prepared for Mmvq {
         MMVQ_PRODUCT.word_of(self.arms[arm])
     }
 
+    fn cold_matrix(&self) -> Option<(Format, [usize; 2])> {
+        let MmvqCase { format, n_in, n_out, is_cold, .. } = self.sizes;
+        is_cold.then_some((format, [n_in, n_out]))
+    }
+
     fn floor(&self) -> Floor {
         Floor::mmvq_product(&self.sizes)
     }

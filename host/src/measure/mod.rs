@@ -5,6 +5,7 @@ pub mod commit;
 pub mod copy;
 pub mod floor;
 pub mod mmvq;
+pub mod mmvq_rows;
 mod operands;
 pub mod out_norm;
 pub mod paired;

@@ -126,7 +126,7 @@ pub fn mmvq(device: &Device, columns: &[usize]) -> Vec<Planned> {
     };
     let counts: Vec<usize> = counts.iter().copied().filter(|n| (1..=8).contains(n)).collect();
     if emulated {
-        let of = |format| counts.iter().map(move |&n| case(format, [512, 64], n, false));
+        let of = |format| counts.iter().map(move |&n| case(format, [512, 64], n, n == 1));
         return Format::ALL.into_iter().flat_map(of).collect();
     }
     let mut plan = Vec::new();

@@ -1,8 +1,6 @@
 //! `mmvq.product`: `y = x W^T` for a quantized matrix and one to eight quantized vectors.
 
-use varve_gpu::mmvq::{
-    Format, Instance, ProductParams, hoist, hoist_b3, hoist_b5, il, plain, plain_slot, ring, stream,
-};
+use varve_gpu::mmvq::{Format, Instance, ProductParams, hoist, hoist_b3, hoist_b5, il, plain, plain_slot};
 
 use super::checks::{aligned, axis, count, row_stride};
 use super::dispatch::{Needs, OpError, Pick, Preferred, Spread, Table, Variant};
@@ -24,8 +22,6 @@ pub struct QuantizedProductSizes {
     pub columns: usize,
     /// Whether the vectors have an interleaved copy.
     pub interleaved: bool,
-    /// SMs of the device: `stream` has a grid that all fit on.
-    pub sms: u32,
     /// The variant that the table of rows names for these sizes on the device of the call.
     pub wanted: &'static str,
 }
@@ -39,7 +35,7 @@ impl QuantizedProductSizes {
             Pick::Named(_) => None,
         };
         let wanted = overridden.unwrap_or_else(|| rows_for(caps, format, columns, n_out));
-        Self { format, n_in, n_out, columns, interleaved: true, sms: caps.sms, wanted }
+        Self { format, n_in, n_out, columns, interleaved: true, wanted }
     }
 
     /// The kernel of a list for `columns` columns and `rows` rows a warp.
@@ -111,24 +107,8 @@ pub static MMVQ_PRODUCT: Table<QuantizedProductSizes, ProductParams> = Table {
     rows: &[
         variant!("hoist_b5_r1", hoisted, hoist_b5::INSTANCES, 1),
         variant!("hoist_b5_r2", hoisted, hoist_b5::INSTANCES, 2),
-        variant!("hoist_b4_r1", hoisted, hoist::INSTANCES, 1),
         variant!("hoist_b4_r2", hoisted, hoist::INSTANCES, 2),
-        variant!("hoist_b3_r1", hoisted, hoist_b3::INSTANCES, 1),
         variant!("hoist_b3_r2", hoisted, hoist_b3::INSTANCES, 2),
-        variant!("ring_r1", hoisted, ring::INSTANCES, 1),
-        Variant {
-            name: "stream_r1",
-            kernel: |ask| hoisted(ask, stream::INSTANCES, 1).map(|instance| instance.kernel),
-            launch: |ask| {
-                let resident = (ask.sms * stream::BOUNDS.min_blocks).max(1);
-                let Launch { grid: [blocks, ..], .. } = launch(ask.n_out, 4);
-                Launch::new(blocks.min(resident), stream::BOUNDS.threads)
-            },
-            staged: None,
-            needs: Needs { cc: 80, spread: Spread::Any },
-            preferred: Preferred::Tabled(|ask| ask.wanted),
-            exactness: Exactness::Bitwise,
-        },
         variant!("il_r1", interleaved, il::INSTANCES, 1),
         variant!("il_r2", interleaved, il::INSTANCES, 2),
         variant!("il_r4", interleaved, il::INSTANCES, 4),

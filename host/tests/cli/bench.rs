@@ -28,6 +28,24 @@ fn unknown_names_are_refused_with_the_list() {
 }
 
 #[test]
+fn quantized_products_print_a_table_of_what_paid() {
+    let of = |tokens| {
+        let what = ["bench", "--device", "emulator", "--op", "mmvq.product", "--variant", "il_r2", "--tokens", tokens];
+        varve(&[&what[..], &["--rounds", "1", "--emit-table", "abc", "2026-01-02"]].concat())
+    };
+    let ran = of("1");
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(
+        ran.stdout.contains("line(Format::Q6_K, 1, [\"") && ran.stdout.contains("commit: \"abc\""),
+        "{}",
+        ran.stdout
+    );
+    let warm = of("3");
+    assert_eq!(warm.code, Some(1), "{}", warm.stdout);
+    assert!(warm.stderr.contains("beyond the L2"), "{}", warm.stderr);
+}
+
+#[test]
 fn the_family_is_that_of_the_operation() {
     let args = ["bench", "--device", "emulator", "--json", "--op", "dense.product", "--tokens", "1", "--rounds", "1"];
     let ran = varve(&args);

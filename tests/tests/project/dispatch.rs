@@ -28,9 +28,10 @@ fn prompts_take_the_form_that_fits_the_sms() {
         assert_eq!(chosen(&card(name), PROMPT), "lanes", "{name}");
     }
     assert_eq!(chosen(&card("H200"), PROMPT), "wg32");
-    assert_eq!(chosen(&card("H200"), DeltaSizes::single(16, 48, 127)), "lanes", "it was measured from 128 tokens on");
-    let batch = DeltaSizes { sequences: 2, longest: 1024, ..PROMPT };
-    assert_eq!(chosen(&card("H200"), batch), "lanes", "and for one sequence");
+    assert_eq!(chosen(&card("H200"), DeltaSizes::single(16, 48, 31)), "lanes", "it was measured from 32 tokens on");
+    let batch = |sequences| DeltaSizes { sequences, longest: 1024, ..PROMPT };
+    assert_eq!(chosen(&card("H200"), batch(8)), "wg32");
+    assert_eq!(chosen(&card("H200"), batch(9)), "lanes", "and for up to eight sequences");
     for name in ["A100", "RTX 4080 SUPER", "CMP 170HX", "L4"] {
         assert_eq!(chosen(&card(name), PROMPT), "keyhead", "{name}");
     }
@@ -48,7 +49,7 @@ fn windows_end_at_eight_tokens() {
 
 #[test]
 fn head_ratios_without_an_instance_take_the_base() {
-    let sizes = DeltaSizes::single(8, 48, 100);
+    let sizes = DeltaSizes::single(8, 48, 31);
     assert_eq!(chosen(&card("H200"), sizes), "cols");
     let explained = DELTA_REC.explain(&Dispatch::default(), &card("H200"), &sizes);
     let lanes = explained.iter().find(|row| row.variant == "lanes").unwrap();

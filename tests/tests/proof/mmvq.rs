@@ -12,7 +12,7 @@ use varve_gpu::mmvq::{Format, ProductParams, hoist};
 const BOUNDS: Bounds = hoist::BOUNDS;
 
 /// # Safety
-/// As the kernels of `mmvq.product/hoist_b4_r1`.
+/// As the kernels of `mmvq.product/hoist_b4_r2`.
 #[kernel]
 #[launch_bounds(BOUNDS)]
 unsafe fn with_select(p: ProductParams) {
@@ -21,7 +21,7 @@ unsafe fn with_select(p: ProductParams) {
 }
 
 /// # Safety
-/// As the kernels of `mmvq.product/hoist_b4_r1`.
+/// As the kernels of `mmvq.product/hoist_b4_r2`.
 #[kernel]
 #[launch_bounds(BOUNDS)]
 unsafe fn without_select(p: ProductParams) {

@@ -347,10 +347,6 @@ fn products(scale: Scale) -> Vec<Product> {
             let counts = if scale.is_small() { vec![1 + i % 4, 8 - i % 4] } else { (1..=8).collect() };
             all.extend(counts.into_iter().map(|columns| Product { n_in, columns, ..base.clone() }));
         }
-        if matches!(format, Format::Q8_0 | Format::Q6_K | Format::IQ4_XS) {
-            // Warps of `stream` go on to a second row only beyond 132 SMs times 16.
-            all.push(Product { n_in: 2 * unit, n_out: 2150, ..base.clone() });
-        }
         let (n_in, laws) = (if unit == 32 { 1056 } else { 1536 }, &Data::ALL[1..]);
         all.extend(laws.iter().map(|&data| Product { n_in, columns: 3, n_out: 7, data, ..base.clone() }));
         if !scale.is_small() {
