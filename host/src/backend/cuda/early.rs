@@ -3,6 +3,7 @@
 
 use super::super::error::LaunchShape;
 use super::api::{self, Code};
+use cuda_std::emulator::Launch;
 use cust::sys::{CUfunction, CUstream};
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::OnceLock;
@@ -36,7 +37,7 @@ const _: () = assert!(size_of::<Attribute>() == 72 && size_of::<Config>() == 56)
 type LaunchEx = unsafe extern "C" fn(*const Config, CUfunction, *mut *mut c_void, *mut *mut c_void) -> Code;
 
 /// The driver's function; none where it has none.
-fn function() -> Option<LaunchEx> {
+fn launch_ex() -> Option<LaunchEx> {
     static FOUND: OnceLock<Option<LaunchEx>> = OnceLock::new();
     *FOUND.get_or_init(|| {
         let mut address = std::ptr::null_mut();
@@ -53,7 +54,7 @@ fn function() -> Option<LaunchEx> {
 /// # Safety
 /// As for `cuLaunchKernel`.
 pub unsafe fn launch(
-    function_: CUfunction,
+    function: CUfunction,
     stream: CUstream,
     shape: LaunchShape,
     arguments: *mut *mut c_void,
@@ -61,15 +62,8 @@ pub unsafe fn launch(
     let mut value = [0; 16];
     value[0] = 1;
     let attribute = Attribute { id: EARLY, pad: 0, value };
-    let launch = shape.launch;
-    let config = Config {
-        grid: launch.grid,
-        block: launch.block,
-        dynamic_shared: launch.dynamic_shared,
-        stream,
-        attributes: &raw const attribute,
-        n_attributes: 1,
-    };
+    let Launch { grid, block, dynamic_shared } = shape.launch;
+    let config = Config { grid, block, dynamic_shared, stream, attributes: &raw const attribute, n_attributes: 1 };
     // SAFETY: the caller's contract; the driver copies what it is given during the call.
-    function().map(|launch| unsafe { launch(&raw const config, function_, arguments, std::ptr::null_mut()) })
+    launch_ex().map(|launch| unsafe { launch(&raw const config, function, arguments, std::ptr::null_mut()) })
 }
