@@ -11,7 +11,7 @@ const H200: Measured = Measured {
     source: Source {
         device: "NVIDIA H200",
         driver: "580.159.04",
-        commit: "the parent of 43632ea",
+        commit: "between e4d9c72 and 43632ea",
         date: "2026-11-30",
         command: "varve bench --op delta.rec",
         rule: "below 0.97 x the fastest of lanes, keyhead, cols at this and all longer counts",
