@@ -14,14 +14,18 @@ const MAX_THREADS: u32 = 1024;
 pub(crate) fn run(module: &Module<'_>) -> Result<(), BuildError> {
     let kernels: Vec<Function<'_>> = module.functions().into_iter().filter(Function::is_kernel).collect();
     let named = |symbol: &str| kernels.iter().find(|k| k.name() == symbol);
+    let refused = |symbol: &str, why: &str| BuildError::Bounds { kernel: symbol.to_owned(), why: why.to_owned() };
     for global in module.globals() {
         let name = global.name();
         let bytes = || global.bytes().unwrap_or_default();
-        if let (Some(kernel), Ok(blocks)) = (name.strip_prefix(CLUSTER).and_then(named), bytes().try_into()) {
+        if let Some(symbol) = name.strip_prefix(CLUSTER) {
+            let refuse = |why| refused(symbol, why);
+            let kernel = named(symbol).ok_or_else(|| refuse("there is no kernel of that name to be in clusters"))?;
+            let blocks = bytes().try_into().map_err(|_| refuse("the static of its clusters is no u32"))?;
             kernel.set_attribute("nvvm.cluster_dim", &format!("{},1,1", u32::from_le_bytes(blocks)));
         }
         let Some(symbol) = name.strip_prefix(PREFIX) else { continue };
-        let refuse = |why: &str| BuildError::Bounds { kernel: symbol.to_owned(), why: why.to_owned() };
+        let refuse = |why: &str| refused(symbol, why);
         let kernel = named(symbol).ok_or_else(|| refuse("there is no kernel of that name"))?;
         let [threads, min_blocks] =
             words(&bytes()).ok_or_else(|| refuse("the static is not a [u32; 2] with a constant value"))?;

@@ -3,7 +3,7 @@
 use varve_gpu::mmvq::Format;
 
 use super::floor::Floor;
-use crate::backend::{BackendError, Event, ShapeError, Stream};
+use crate::backend::{BackendError, Buffer, Event, Graph, ShapeError, Stream};
 use crate::ops::dispatch::OpError;
 use crate::ops::exactness::Exactness;
 use crate::proof::compare::{self, Failure, Value};
@@ -84,6 +84,33 @@ pub fn between_events(stream: &Stream, work: impl FnOnce() -> Result<(), Measure
 /// `event`, or `wall` where the emulator runs the launch.
 pub fn event_or_wall(stream: &Stream) -> &'static str {
     if stream.device().caps().is_emulator { "wall" } else { "event" }
+}
+
+/// Runs each arm once, holds what it leaves to the bits of the first arm's, and captures `launches` launches of it. `launch`
+/// enqueues launch `i` of an arm; `y` is its output, poisoned before.
+///
+/// # Errors
+/// What the device or an operation said, and [`MeasureError::Wrong`].
+pub(super) fn bitwise_graphs<O>(
+    (op, case): (&'static str, &str),
+    (stream, arms, launches): (&Stream, &[&'static str], usize),
+    operands: &mut O,
+    y: impl Fn(&mut O) -> &mut Buffer<f32>,
+    launch: impl Fn(&mut O, &Stream, &'static str, usize) -> Result<(), MeasureError>,
+) -> Result<Vec<Graph>, MeasureError> {
+    let (mut base, mut graphs): (Option<Vec<f32>>, _) = (None, Vec::new());
+    for &variant in arms {
+        y(operands).poison()?;
+        launch(operands, stream, variant, 0)?;
+        stream.synchronize()?;
+        let got = y(operands).read()?;
+        match &base {
+            Some(base) => same_bits(op, variant, case, "y", [base, &got])?,
+            None => base = Some(got),
+        }
+        graphs.push(stream.capture(|stream| (0..launches).try_for_each(|i| launch(operands, stream, variant, i)))?);
+    }
+    Ok(graphs)
 }
 
 /// Holds `got` of an arm (operation, variant, case) to the base as its promise says: bits, or the bound of the largest value.

@@ -4,7 +4,7 @@
 use half::f16;
 use varve_gpu::mmvq::Format;
 
-use super::case::{MeasureError, Prepared, between_events, same_bits};
+use super::case::{MeasureError, Prepared, between_events, bitwise_graphs};
 use super::floor::Floor;
 use super::window::{graph_or_wall, launches};
 use crate::backend::{Buffer, Device, Graph, Stream};
@@ -134,21 +134,15 @@ impl Mmvq {
         let arms: Vec<_> =
             rows.filter(|&row| MMVQ_PRODUCT.launch_of(row, device.caps(), &ask).is_ok()).map(|row| row.name).collect();
         let mut case = Self { stream, sizes, arms, graphs: Vec::new(), launches: launches(device) };
-        let mut base: Option<Vec<f32>> = None;
-        for &variant in &case.arms {
-            operands.y.poison()?;
-            operands.launch(&case.stream, variant, 0)?;
-            case.stream.synchronize()?;
-            let got = operands.y.read()?;
-            match &base {
-                Some(base) => same_bits(MMVQ_PRODUCT.op, variant, &case.case(), "y", [base, &got])?,
-                None => base = Some(got),
-            }
-            let graph = case
-                .stream
-                .capture(|stream| (0..case.launches).try_for_each(|i| operands.launch(stream, variant, i)))?;
-            case.graphs.push(graph);
-        }
+        let name = case.case();
+        let arms = (&case.stream, &case.arms[..], case.launches);
+        case.graphs = bitwise_graphs(
+            (MMVQ_PRODUCT.op, &name),
+            arms,
+            &mut operands,
+            |operands| &mut operands.y,
+            Operands::launch,
+        )?;
         Ok(case)
     }
 }

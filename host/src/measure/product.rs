@@ -1,6 +1,6 @@
 //! `dense.product` with bf16 weights: a captured graph of launches over matrices in turn, so that none is in the L2.
 
-use super::case::{MeasureError, Prepared, between_events, same_bits};
+use super::case::{MeasureError, Prepared, between_events, bitwise_graphs};
 use super::floor::Floor;
 use super::window::{graph_or_wall, launches};
 use crate::backend::{Buffer, Device, Graph, Stream};
@@ -75,20 +75,15 @@ impl Product {
         let runs = DENSE_PRODUCT.rows.iter().rev().filter(|row| (row.kernel)(&ask).is_ok());
         let arms: Vec<_> = runs.map(|row| row.name).filter(|name| named(name)).collect();
         let mut case = Self { stream, sizes, arms, graphs: Vec::new(), launches: launches(device) };
-        let mut base: Option<Vec<f32>> = None;
-        for &variant in &case.arms {
-            operands.y.poison()?;
-            operands.launch(&case.stream, variant, 0)?;
-            let got = operands.y.read()?;
-            match &base {
-                Some(base) => same_bits(DENSE_PRODUCT.op, variant, &case.case(), "y", [base, &got])?,
-                None => base = Some(got),
-            }
-            let graph = case
-                .stream
-                .capture(|stream| (0..case.launches).try_for_each(|i| operands.launch(stream, variant, i)))?;
-            case.graphs.push(graph);
-        }
+        let name = case.case();
+        let arms = (&case.stream, &case.arms[..], case.launches);
+        case.graphs = bitwise_graphs(
+            (DENSE_PRODUCT.op, &name),
+            arms,
+            &mut operands,
+            |operands| &mut operands.y,
+            Operands::launch,
+        )?;
         Ok(case)
     }
 }

@@ -164,6 +164,25 @@ fn launch_bounds_are_the_sources() {
     });
 }
 
+#[test]
+fn clusters_are_the_sources() {
+    let mut seen = 0;
+    for module in &EMBEDDED {
+        for row in catalog::entries().iter().filter(|row| row.kernel.sm <= module.sm) {
+            let (_, from) =
+                module.ptx.split_once(&format!(".entry {}(", row.kernel.symbol)).expect("it is in the module");
+            let head = from.split_once("\n{").expect("a body").0;
+            let of = |blocks: u32| format!(".reqnctapercluster {blocks}, 1, 1");
+            assert_eq!(head.contains(".reqnctapercluster"), row.kernel.cluster > 1, "{}", row.kernel.symbol);
+            if row.kernel.cluster > 1 {
+                assert!(head.contains(&of(row.kernel.cluster)), "{}: {head}", row.kernel.symbol);
+                seen += 1;
+            }
+        }
+    }
+    assert_eq!(seen, 2, "both scans of wg32");
+}
+
 /// PTX 9.0 is what a CUDA 13.0 driver takes; the modules ask for less, so that older ones do too.
 #[test]
 fn modules_hold_the_catalogue_and_nothing_else_for_drivers_of_the_time() {

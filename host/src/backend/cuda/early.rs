@@ -10,6 +10,8 @@ use std::sync::OnceLock;
 
 /// `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`.
 const EARLY: c_int = 6;
+/// The function, as errors name it.
+pub const CALL: &str = "cuLaunchKernelEx";
 /// The CUDA version that brought the function, as the driver counts.
 const SINCE: c_int = 11_080;
 

@@ -151,12 +151,14 @@ impl Context {
         }
         let mut arguments = [params.cast_mut()];
         let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (launch.grid, launch.block);
-        // SAFETY: the entry has one parameter, which the driver copies during the call; function and stream are of this
-        // context. What the kernel does with it is the caller's contract.
-        let started = unsafe {
-            let ahead = (early && self.caps.cc >= 90).then_some(());
-            ahead.and_then(|()| early::launch(function.raw, stream.raw(), shape, arguments.as_mut_ptr()))
+        let started = if early && self.caps.cc >= 90 {
+            // SAFETY: the entry has one parameter, which the driver copies during the call; function and stream are of this
+            // context. What the kernel does with it is the caller's contract.
+            unsafe { early::launch(function.raw, stream.raw(), shape, arguments.as_mut_ptr()) }
+        } else {
+            None
         };
+        let call = if started.is_some() { early::CALL } else { "cuLaunchKernel" };
         // SAFETY: as above.
         let code = started.unwrap_or_else(|| unsafe {
             api::cuLaunchKernel(
@@ -173,7 +175,7 @@ impl Context {
                 std::ptr::null_mut(),
             )
         });
-        self.check("cuLaunchKernel", code).map_err(failed)?;
+        self.check(call, code).map_err(failed)?;
         self.history.note(stream.number(), Enqueued::Kernel(shape));
         Ok(())
     }
