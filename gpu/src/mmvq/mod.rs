@@ -6,6 +6,7 @@
 //! ```text
 //! lane l of 32, slot v of 4:  a[l][v] = 0;  chunk m = v, v + 4, .. :  the lane's call of that chunk joins a[l][v] (call.rs)
 //! s[l] = ((a[l][0] + a[l][1]) + a[l][2]) + a[l][3];  for off = 16, 8, 4, 2, 1:  s[l] = s[l] + s[l xor off];  y = s[0]
+//!                                                               (+ add[r], rounded on its own, where there is one)
 //! ```
 //!
 //! A chunk is the `32 / LPB` consecutive blocks that a warp covers at once, `LPB` lanes to a block. IQ3_S and IQ2_XS have
@@ -52,8 +53,8 @@ pub struct QuantizeParams {
 }
 const _: () = assert!(size_of::<QuantizeParams>() == 40);
 
-/// Launch parameters of every `mmvq.product` variant. `w`, `q8` and `il` are 16-byte, `y` is 4-byte aligned; `y` is
-/// disjoint from the rest.
+/// Launch parameters of every `mmvq.product` variant. `w`, `q8` and `il` are 16-byte, `y` and `add` 4-byte aligned; `y` is
+/// disjoint from the rest, but `add` may be `y` itself.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ProductParams {
@@ -65,6 +66,8 @@ pub struct ProductParams {
     pub il: *const u32,
     /// f32 `[columns][y_stride]`.
     pub y: *mut f32,
+    /// f32 `[columns][add_stride]`, added to the product; null for nothing.
+    pub add: *const f32,
     /// Columns of the matrix, a multiple of the format's `VALUES`.
     pub n_in: u32,
     /// Rows of the matrix, at least 1.
@@ -73,5 +76,9 @@ pub struct ProductParams {
     pub columns: u32,
     /// Elements from a vector's y to the next.
     pub y_stride: u32,
+    /// Elements from a vector's add to the next.
+    pub add_stride: u32,
+    /// Not read; keeps the struct free of padding.
+    pub reserved: u32,
 }
-const _: () = assert!(size_of::<ProductParams>() == 48);
+const _: () = assert!(size_of::<ProductParams>() == 64);

@@ -1,4 +1,4 @@
-//! The end of a row: slots to a lane's sum, lanes to the row's, the store.
+//! The end of a row: slots to a lane's sum, lanes to the row's, what is added, the store.
 
 use cuda_std::{global, warp};
 
@@ -7,7 +7,8 @@ use super::ProductParams;
 /// Sums of `R` rows and `P` times `T` columns.
 pub(super) type Rows<const R: usize, const P: usize, const T: usize> = [[[f32; T]; P]; R];
 
-/// Finishes `R` rows from `first` on: adds the slots in order, `((a_0 + a_1) + a_2) + a_3`, then the lanes, and stores.
+/// Finishes `R` rows from `first` on: adds the slots in order, `((a_0 + a_1) + a_2) + a_3`, then the lanes, then
+/// what is to be added, and stores.
 ///
 /// # Safety
 /// `p` is as `ProductParams` says; no other warp has these rows; all lanes call it together. `R`, `P` and `T` are powers of
@@ -30,11 +31,15 @@ pub(super) unsafe fn finish<const R: usize, const P: usize, const T: usize>(
             }
         }
     }
-    let sum = over_lanes(s, lane);
+    let mut sum = over_lanes(s, lane);
     let of_a_sum = 32 / (R * P * T);
     let i = lane / of_a_sum;
     let (row, column) = (first + i / (P * T), i % (P * T));
     if lane.is_multiple_of(of_a_sum) && row < p.n_out as usize && column < p.columns as usize {
+        if !p.add.is_null() {
+            // SAFETY: row and column exist; `add` may be `y`, whose element only this lane touches.
+            sum += unsafe { global::load(p.add.add(column * p.add_stride as usize + row)) };
+        }
         // SAFETY: row and column exist; one lane a sum.
         unsafe { global::store(p.y.add(column * p.y_stride as usize + row), sum) };
     }

@@ -8,6 +8,7 @@ use super::case::{MeasureError, Prepared, between_events, bitwise_graphs};
 use super::floor::Floor;
 use super::window::{graph_or_wall, launches};
 use crate::backend::{Buffer, Device, Graph, Stream};
+use crate::ops::add::Add;
 use crate::ops::dispatch::Pick;
 use crate::ops::mmvq_product::{MMVQ_PRODUCT, QuantizedMatrix, QuantizedProductSizes, product};
 use crate::ops::mmvq_quantize::{Quantized, QuantizedMut, il_words, q8_words, quantize};
@@ -115,7 +116,7 @@ impl Operands {
         let w = QuantizedMatrix { format, bytes: matrix.view([matrix.len()])?, n_out, n_in };
         let il = if variant == base { None } else { Some(self.il.view([il_len])?) };
         let x = Quantized { q8: self.q8.view([q8_len])?, il, n_in, columns };
-        product(Pick::Named(variant), stream, &w, &x, &mut self.y.view_mut([columns, n_out])?)?;
+        product(Pick::Named(variant), stream, &w, &x, &Add::Nothing, &mut self.y.view_mut([columns, n_out])?)?;
         Ok(())
     }
 }

@@ -14,8 +14,9 @@ use super::sequence::{MixerState, Sequence};
 use super::weights::{Matrix, Names, Reader, Scope};
 use super::{ModelError, OpenError};
 use crate::backend::{BackendError, Buffer, Device};
+use crate::ops::add::Add;
 use crate::ops::dense_embed::embed;
-use crate::ops::dense_product::{Add, product};
+use crate::ops::dense_product::product;
 use crate::ops::hyper_expand::{ExpandArgs, expand};
 use crate::ops::norm_rms::rms;
 

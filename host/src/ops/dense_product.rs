@@ -2,6 +2,7 @@
 
 use varve_gpu::dense::{ProductParams, product_rows, product_tile};
 
+use super::add::Add;
 use super::checks::{aligned, axis, count, row_stride, rows_in};
 use super::dispatch::{Needs, OpError, Pick, Preferred, Spread, Table, Variant};
 use super::exactness::Exactness;
@@ -80,17 +81,6 @@ fn rows(ask: &ProductSizes, of_a_warp: usize) -> Launch {
     Launch { grid: [axis(blocks), axis(ask.tokens), 1], ..Launch::new(1, product_rows::BOUNDS.threads) }
 }
 
-/// What is added to a product.
-#[derive(Debug)]
-pub enum Add<'a> {
-    /// Nothing.
-    Nothing,
-    /// f32 `[tokens, n_out]`, another buffer than y.
-    Other(View<'a, f32, 2>),
-    /// What y holds.
-    Itself,
-}
-
 /// `y[t] = W x[t]` (+ what is added): W `[n_out, n_in]`, x f32 `[tokens, n_in]`, y f32 `[tokens, n_out]`. The bits of a
 /// token's result do not depend on the variant or on the other tokens.
 ///
@@ -112,14 +102,7 @@ pub fn product(
     y.expect(op, "y", [tokens, n_out])?;
     aligned(op, "y", y.is_aligned(4))?;
     let y_stride = row_stride(op, "y strides", y.strides, 1)?;
-    let (added, add_stride) = match add {
-        Add::Nothing => (std::ptr::null(), 0),
-        Add::Itself => (y.ptr(), y_stride),
-        Add::Other(view) => {
-            view.expect(op, "add", [tokens, n_out])?;
-            (view.ptr(), row_stride(op, "add strides", view.strides, 1)?)
-        }
-    };
+    let (added, add_stride) = add.to(op, y)?;
     let sizes = ProductSizes { tokens, n_out, kind: w.kind() };
     let params = ProductParams {
         w: w.ptr(),

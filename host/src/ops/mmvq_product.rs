@@ -2,6 +2,7 @@
 
 use varve_gpu::mmvq::{Format, Instance, ProductParams, hoist, hoist_b3, hoist_b5, il, plain, plain_slot};
 
+use super::add::Add;
 use super::checks::{aligned, axis, count, row_stride};
 use super::dispatch::{Needs, OpError, Pick, Preferred, Spread, Table, Variant};
 use super::exactness::Exactness;
@@ -133,8 +134,8 @@ pub struct QuantizedMatrix<'a> {
     pub n_in: usize,
 }
 
-/// `y[c] = W x[c]`: W `[n_out, n_in]` in blocks of its format, x quantized, y f32 `[columns, n_out]`. The bits of a
-/// vector's result depend neither on the variant nor on the other vectors.
+/// `y[c] = W x[c]` (+ what is added): W `[n_out, n_in]` in blocks of its format, x quantized, y f32 `[columns, n_out]`. The
+/// bits of a vector's result depend neither on the variant nor on the other vectors.
 ///
 /// # Errors
 /// [`OpError::Layout`] or [`OpError::Value`] name the operand; nothing was enqueued then. Otherwise as
@@ -144,6 +145,7 @@ pub fn product(
     stream: &Stream,
     w: &QuantizedMatrix<'_>,
     x: &Quantized<'_>,
+    add: &Add<'_>,
     y: &mut ViewMut<'_, f32, 2>,
 ) -> Result<&'static str, OpError> {
     let op = MMVQ_PRODUCT.op;
@@ -167,6 +169,7 @@ pub fn product(
     }
     y.expect(op, "y", [x.columns, w.n_out])?;
     let y_stride = row_stride(op, "y strides", y.strides, 1)?;
+    let (added, add_stride) = add.to(op, y)?;
     if w.n_out == 0 {
         return Ok(MMVQ_PRODUCT.base().name);
     }
@@ -180,10 +183,13 @@ pub fn product(
         q8: x.q8.ptr(),
         il: x.il.map_or(std::ptr::null(), |il| il.ptr()),
         y: y.ptr_mut(),
+        add: added,
         n_in,
         n_out,
         columns: vectors,
         y_stride,
+        add_stride,
+        reserved: 0,
     };
     // SAFETY: shapes, strides and alignment were checked; variants that read the copy or more than 2-byte alignment have
     // no instance where it is not there; views borrow their buffers, and y's exclusively.
@@ -230,7 +236,7 @@ mod tests {
                 QuantizedMatrix { format: Format::Q6_K, bytes: w.view([w_bytes]).expect("dense"), n_out: 3, n_in };
             let x = Quantized { q8: q8.view([q8.len()]).expect("dense"), il: None, n_in: x_in, columns };
             let mut y = y.view_mut([columns, y_rows]).expect("dense");
-            product(Pick::Named(PLAIN), &stream, &matrix, &x, &mut y).map_err(|error| error.to_string())
+            product(Pick::Named(PLAIN), &stream, &matrix, &x, &Add::Nothing, &mut y).map_err(|error| error.to_string())
         };
         assert_eq!(refused([512, 512], 2, 3 * 420, 3), Ok(PLAIN));
         for (why, outcome) in [

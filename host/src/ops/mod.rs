@@ -1,5 +1,6 @@
 //! Operations: each checks shapes, walks its dispatch table and launches. A file an operation.
 
+pub mod add;
 pub mod attn_norm_rope;
 pub mod attn_softmax;
 pub mod card;

@@ -50,10 +50,13 @@ fn a_tail_without_its_select_is_noticed() {
             q8: std::ptr::null(),
             il: copy.as_ptr(),
             y: y.as_mut_ptr(),
+            add: std::ptr::null(),
             n_in: n as u32,
             n_out: 1,
             columns: 1,
             y_stride: 1,
+            add_stride: 0,
+            reserved: 0,
         };
         // SAFETY: a matrix of one row, its vector's copy and one result, all of which outlive the launch.
         unsafe { device.stream().unwrap().launch(kernel, Launch::new(1, BOUNDS.threads), params) }.unwrap();

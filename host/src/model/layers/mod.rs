@@ -12,7 +12,8 @@ use super::rows::Rows;
 use super::run::Run;
 use super::weights::Matrix;
 use crate::backend::{View, ViewMut};
-use crate::ops::dense_product::{Add, product};
+use crate::ops::add::Add;
+use crate::ops::dense_product::product;
 
 /// `y = W x` for the tokens of the pass.
 fn project(run: &Run<'_>, w: &Matrix, x: &View<'_, f32, 2>, mut y: ViewMut<'_, f32, 2>) -> Result<(), ModelError> {

@@ -5,11 +5,11 @@ use std::ops::Range;
 
 use half::{bf16, f16};
 
-use super::operand::{LAWS, Layout, Loaded, Matrix, vector};
+use super::operand::{Added, LAWS, Layout, Loaded, Matrix, vector};
 use super::{Call, Case, Expected, Promised, Values, aligned_works, variants};
 use crate::backend::{BackendError, Buffer, Device};
 use crate::ops::dense_embed::{DENSE_EMBED, EmbedSizes, embed};
-use crate::ops::dense_product::{Add, DENSE_PRODUCT, ProductSizes, product};
+use crate::ops::dense_product::{DENSE_PRODUCT, ProductSizes, product};
 use crate::ops::dispatch::Pick;
 use crate::ops::weights::{Kind, Weights};
 use crate::proof::reference::dense as reference;
@@ -138,22 +138,13 @@ pub const EMBED: Operation = Operation {
     },
 };
 
-/// What a case adds to its product.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Added {
-    Nothing,
-    Other,
-    Itself,
-}
-
 /// Rows and columns, storage, what is added.
 #[derive(Clone, Copy)]
 pub struct Shape(usize, usize, Kind, Added);
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let added = ["", "/add", "/add_self"][self.3 as usize];
-        write!(f, "{:?}/{}x{}{added}", self.2, self.0, self.1)
+        write!(f, "{:?}/{}x{}{}", self.2, self.0, self.1, self.3.suffix())
     }
 }
 
@@ -224,11 +215,7 @@ impl Case for Product {
             let row = DENSE_PRODUCT.row(variant)?;
             let fits = DENSE_PRODUCT.launch_of(row, device.caps(), &self.sizes(piece.len())).is_ok();
             let pick = Pick::Named(if fits { variant } else { DENSE_PRODUCT.base().name });
-            let add = match self.added {
-                Added::Nothing => Add::Nothing,
-                Added::Other => Add::Other(other.view(piece)?),
-                Added::Itself => Add::Itself,
-            };
+            let add = self.added.of(other.view(piece)?);
             product(pick, &stream, &self.w.view(&w)?, &x.view(piece)?, &add, &mut y.view_mut(piece)?)?;
         }
         Ok(vec![("y", Values::F32(y.read()?))])

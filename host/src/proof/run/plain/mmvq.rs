@@ -6,7 +6,7 @@ use varve_gpu::format::{il, q8_1};
 use varve_gpu::mmvq::Format;
 
 use super::super::delta_rec::DATA;
-use super::operand::{LAWS, Layout, Loaded, Matrix};
+use super::operand::{Added, LAWS, Layout, Loaded, Matrix};
 use super::{Case, Expected, Promised, Scale, Values, prove, variants};
 use crate::backend::{BackendError, Device};
 use crate::ops::dispatch::Pick;
@@ -217,12 +217,13 @@ struct Product {
     n_out: usize,
     columns: usize,
     data: Data,
+    added: Added,
 }
 
 impl Product {
     fn name(&self) -> String {
-        let Self { format, n_in, n_out, columns, data } = self;
-        format!("{}/{}/T={columns}/{n_in}x{n_out}", data.name(), format.name())
+        let Self { format, n_in, n_out, columns, data, added } = self;
+        format!("{}/{}/T={columns}/{n_in}x{n_out}{}", data.name(), format.name(), added.suffix())
     }
 
     fn row_bytes(&self) -> usize {
@@ -250,6 +251,11 @@ impl Product {
             *v = self.data.value(f64::from(*v), at / self.n_in, at % self.n_in);
         }
         x
+    }
+
+    /// What is added, or what y holds before.
+    fn other(&self) -> Matrix<f32> {
+        Matrix::random(3, Layout::Odd, [self.columns, self.n_out], &LAWS[0])
     }
 
     fn seen(&self) -> Vec<usize> {
@@ -295,7 +301,11 @@ impl Case for Product {
             n_out: self.n_out,
             n_in: self.n_in,
         };
-        let mut y = Loaded::<f32>::blank(device, 2, Layout::Odd, [self.columns, self.n_out])?;
+        let other = Loaded::of(device, &self.other())?;
+        let mut y = match self.added {
+            Added::Itself => Loaded::of(device, &self.other())?,
+            _ => Loaded::blank(device, 2, Layout::Odd, [self.columns, self.n_out])?,
+        };
         for piece in pieces {
             let (n_in, columns) = (self.n_in, piece.len());
             let mut q8 = device.alloc::<u32>(q8_words(n_in, columns))?;
@@ -310,7 +320,8 @@ impl Case for Product {
             let row = MMVQ_PRODUCT.row(variant)?;
             let fits = MMVQ_PRODUCT.launch_of(row, device.caps(), &self.sizes(device, columns)).is_ok();
             let pick = Pick::Named(if fits { variant } else { MMVQ_PRODUCT.base().name });
-            product(pick, &stream, &matrix, &vectors, &mut y.view_mut(piece)?)?;
+            let add = self.added.of(other.view(piece)?);
+            product(pick, &stream, &matrix, &vectors, &add, &mut y.view_mut(piece)?)?;
         }
         let y = y.read()?;
         let seen = self.seen();
@@ -322,15 +333,21 @@ impl Case for Product {
     fn expected(&self) -> Vec<Expected> {
         let x = self.x();
         let columns: Vec<_> = (0..self.columns).map(|c| reference::blocks(&reference::quantize(x.row(c)))).collect();
-        let weights: Vec<_> = self.seen().into_iter().map(|row| self.weights(row)).collect();
-        let of_column = |x: &Vec<reference::Block>| -> Vec<u32> {
-            weights.iter().map(|w| plain_bits(reference::row(self.format, w, x))).collect()
+        let weights: Vec<_> = self.seen().into_iter().map(|row| (row, self.weights(row))).collect();
+        let other = self.other();
+        let of_column = |(c, x): (usize, &Vec<reference::Block>)| -> Vec<u32> {
+            let value = |(row, w): &(usize, Vec<u8>)| {
+                let product = reference::row(self.format, w, x);
+                plain_bits(if self.added == Added::Nothing { product } else { product + other.row(c)[*row] })
+            };
+            weights.iter().map(value).collect()
         };
-        vec![Expected::Any, Expected::Words(columns.iter().flat_map(of_column).collect())]
+        vec![Expected::Any, Expected::Words(columns.iter().enumerate().flat_map(of_column).collect())]
     }
 }
 
-/// The cases: every format with rows that end in each kind of tail, every number of vectors, every law of data.
+/// The cases: every format with rows that end in each kind of tail, every number of vectors, every law of data; something
+/// is added in two of three.
 fn products(scale: Scale) -> Vec<Product> {
     let mut all = Vec::new();
     for format in Format::ALL {
@@ -341,11 +358,12 @@ fn products(scale: Scale) -> Vec<Product> {
             (false, 32) => &[32, 96, 256, 512, 768, 1056, 1280, 1792, 2304, 2560, 2816, 4352],
             (false, _) => &[256, 512, 768, 1024, 1280, 1536, 1792, 2304, 2816, 4352],
         };
-        let base =
-            Product { format, n_in: 0, n_out: if scale.is_small() { 5 } else { 67 }, columns: 1, data: Data::Random };
+        let n_out = if scale.is_small() { 5 } else { 67 };
+        let base = Product { format, n_in: 0, n_out, columns: 1, data: Data::Random, added: Added::Nothing };
         for (i, &n_in) in widths.iter().enumerate() {
             let counts = if scale.is_small() { vec![1 + i % 4, 8 - i % 4] } else { (1..=8).collect() };
-            all.extend(counts.into_iter().map(|columns| Product { n_in, columns, ..base.clone() }));
+            let added = [Added::Nothing, Added::Other, Added::Itself][i % 3];
+            all.extend(counts.into_iter().map(|columns| Product { n_in, columns, added, ..base.clone() }));
         }
         let (n_in, laws) = (if unit == 32 { 1056 } else { 1536 }, &Data::ALL[1..]);
         all.extend(laws.iter().map(|&data| Product { n_in, columns: 3, n_out: 7, data, ..base.clone() }));

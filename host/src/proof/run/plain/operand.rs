@@ -8,6 +8,7 @@ use cuda_std::emulator::memory::POISON;
 use super::super::delta_rec::DATA;
 use super::super::loaded::Flaw;
 use crate::backend::{BackendError, Buffer, Device, View, ViewMut};
+use crate::ops::add::Add;
 use crate::proof::compare::{self, Value};
 use crate::proof::random::{Array, Random};
 
@@ -77,6 +78,37 @@ impl Layout {
             Self::Dense => (0, width),
             Self::Gaps => (4 * operand, width.next_multiple_of(4) + 4 * operand + 4),
             Self::Odd => (operand + 1, width + 2 * operand + 1),
+        }
+    }
+}
+
+/// What a case adds to its product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// Nothing.
+    Nothing,
+    /// Another buffer.
+    Other,
+    /// What y holds before.
+    Itself,
+}
+
+impl Added {
+    /// How case names tell it.
+    pub const fn suffix(self) -> &'static str {
+        match self {
+            Self::Nothing => "",
+            Self::Other => "/add",
+            Self::Itself => "/add_self",
+        }
+    }
+
+    /// For an operation; `other` is the other buffer.
+    pub const fn of(self, other: View<'_, f32, 2>) -> Add<'_> {
+        match self {
+            Self::Nothing => Add::Nothing,
+            Self::Other => Add::Other(other),
+            Self::Itself => Add::Itself,
         }
     }
 }
