@@ -11,7 +11,7 @@ use crate::delta::{
     out_norm_block, out_norm_warp, rec_chunk32_prep, rec_chunk32_scan, rec_cols, rec_keyhead, rec_lanes, rec_tc32_prep,
     rec_tc32_scan, rec_wg32_prep, rec_wg32_scan,
 };
-use crate::dense::{embed_rows, product_rows, product_tile};
+use crate::dense::{dequantize_narrow, dequantize_wide, embed_rows, product_rows, product_tile};
 use crate::hyper::{expand_quad, mix_quad, squeeze_quad, write_quad};
 use crate::mmvq::{Instance, hoist, hoist_b3, hoist_b5, il, plain, plain_slot, quantize};
 use crate::moe::{self, combine_quad, plan_block, router_warp, silu_mul_quad};
@@ -90,7 +90,9 @@ const TC32_SCAN: Budget = Budget {
     reason: "64 state values, 64 sums, f16 pairs of both; 8 warps share an SM",
 };
 
-const ELEMENTS: Budget = Budget { registers: 40, shared_bytes: 0, reason: "a thread an element or four" };
+const ELEMENTS: Budget = Budget { registers: 40, shared_bytes: 0, reason: "a thread an element, four or eight" };
+const GROUPS: Budget =
+    Budget { registers: 64, shared_bytes: 0, reason: "4 blocks of 256 threads an SM: half of its threads" };
 const ROW_WARP: Budget =
     Budget { registers: 64, shared_bytes: 0, reason: "8 blocks of 4 warps an SM: half of its threads" };
 const PRODUCT_ROWS: Budget = Budget {
@@ -174,6 +176,9 @@ pub fn entries() -> Vec<Entry> {
         entry("dense.embed/rows", embed_rows::DENSE_EMBED_ROWS_F32.info(), ELEMENTS),
         entry("dense.embed/rows", embed_rows::DENSE_EMBED_ROWS_F16.info(), ELEMENTS),
         entry("dense.embed/rows", embed_rows::DENSE_EMBED_ROWS_BF16.info(), ELEMENTS),
+        entry("dense.embed/rows", embed_rows::DENSE_EMBED_ROWS_BLOCKS.info(), ELEMENTS),
+        entry("dense.dequantize/wide", dequantize_wide::DENSE_DEQUANTIZE_WIDE.info(), ELEMENTS),
+        entry("dense.dequantize/narrow", dequantize_narrow::DENSE_DEQUANTIZE_NARROW.info(), GROUPS),
         entry("dense.product/rows8", product_rows::DENSE_PRODUCT_ROWS8_F32.info(), PRODUCT_ROWS),
         entry("dense.product/rows8", product_rows::DENSE_PRODUCT_ROWS8_F16.info(), PRODUCT_ROWS),
         entry("dense.product/rows8", product_rows::DENSE_PRODUCT_ROWS8_BF16.info(), PRODUCT_ROWS),

@@ -1,8 +1,8 @@
-//! `dense.embed/rows`: rows of a table by id, widened to f32.
+//! `dense.embed/rows`: rows of a table by id, widened to f32 or expanded from blocks.
 //!
 //! Math      y[r][i] = table[ids[r]][i]; NaN where the table has no such row
 //! Shapes    `EmbedParams`
-//! Mapping   a thread copies 4 neighbouring values; threads run over the rows one after the other
+//! Mapping   a thread copies 4 neighbouring values, of blocks 8; threads run over the rows one after the other
 //! Order     none: nothing is added
 //! Barriers  none
 //! Budget    40 registers, 0 B shared, 0 B local (enforced by tests/tests/ptx/)
@@ -13,6 +13,7 @@ use cuda_std::thread::{block_idx_x, thread_idx_x};
 use cuda_std::{global, kernel};
 
 use super::EmbedParams;
+use super::octet::{LEN, Wide, octet};
 use super::weight::{Bf16, F16, F32, Weight};
 
 /// Eight warps; no limit on blocks an SM.
@@ -45,6 +46,33 @@ pub unsafe fn dense_embed_rows_f16(p: EmbedParams) {
 pub unsafe fn dense_embed_rows_bf16(p: EmbedParams) {
     // SAFETY: same contract.
     unsafe { body::<Bf16>(p) }
+}
+
+/// # Safety
+/// Shapes and alignment as `EmbedParams` says, the table blocks of its format; grid `rows * width / 8 / 256` rounded up,
+/// block 256.
+#[kernel]
+#[launch_bounds(BOUNDS)]
+pub unsafe fn dense_embed_rows_blocks(p: EmbedParams) {
+    let at = block_idx_x() * BOUNDS.threads + thread_idx_x();
+    let octets = p.width / LEN as u32;
+    let (row, here) = ((at / octets) as usize, (at % octets) as usize);
+    if row >= p.rows as usize {
+        return;
+    }
+    // SAFETY: `row < rows`.
+    let id = unsafe { global::load_nc(p.ids.add(row)) };
+    let mut v = [f32::NAN; LEN];
+    if id < p.table_rows {
+        // SAFETY: `id < table_rows`, `here < octets`, in 64 bits; rows are whole blocks.
+        v = unsafe { octet::<Wide>(p.format, p.table, id as usize * octets as usize + here) };
+    }
+    // SAFETY: `row < rows`, `8 here + 7 < width`; one writer an element.
+    unsafe {
+        let y = p.y.add(row * p.width as usize + LEN * here);
+        global::store4(y, [v[0], v[1], v[2], v[3]]);
+        global::store4(y.add(4), [v[4], v[5], v[6], v[7]]);
+    }
 }
 
 #[inline(always)]

@@ -1,4 +1,5 @@
-//! Rows of an embedding table, and products `y = x W^T` with weights as files store them; activations and sums are f32.
+//! Rows of an embedding table, products `y = x W^T` with weights as files store them, with f32 activations and sums, and
+//! blocks of quantized weights to plain values.
 //!
 //! Every product, for one token or many, for a dense matrix or an expert's, adds in one order, so the bits of a token's
 //! result do not depend on which variant ran or on which tokens shared the call:
@@ -9,17 +10,54 @@
 //! y[n] = (s_0 + s_1) + (s_2 + s_3)                      (+ add[n], rounded on its own, where there is one)
 //! ```
 
+pub mod dequantize_narrow;
+pub mod dequantize_wide;
 pub mod embed_rows;
 pub mod lane_sums;
+pub mod octet;
 pub mod product_rows;
 pub mod product_tile;
 pub mod weight;
+
+use crate::mmvq::Format;
+
+/// Storage of plain values.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Storage {
+    /// IEEE single.
+    F32,
+    /// IEEE half.
+    F16,
+    /// bfloat16: the upper half of a single.
+    Bf16,
+}
+
+/// Launch parameters of every `dense.dequantize` variant. `w` is aligned as blocks of a matrix that starts at a multiple of
+/// 16 bytes are, `y` as its values are; both are disjoint.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct DequantizeParams {
+    /// Blocks of `format`, those of 32 values a group, of 256 values eight groups.
+    pub w: *const u8,
+    /// `[32 groups]` of `storage`.
+    pub y: *mut u8,
+    /// Groups of 32 values, at least 1.
+    pub groups: u32,
+    /// Of the blocks.
+    pub format: Format,
+    /// Of the values.
+    pub storage: Storage,
+    /// Not read; keeps the struct free of padding.
+    pub reserved: u32,
+}
+const _: () = assert!(size_of::<DequantizeParams>() == 32);
 
 /// Launch parameters of `dense.embed`. `table` and `y` are 16-byte aligned (8 bytes for 16-bit tables) and disjoint.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct EmbedParams {
-    /// `[table_rows][width]` of the kernel's weight type.
+    /// `[table_rows][width]` of the kernel's weight type, or `[table_rows][width / VALUES]` blocks of `format`.
     pub table: *const u8,
     /// u32 `[rows]`: row of the table; one that the table does not have gives NaN.
     pub ids: *const u32,
@@ -27,12 +65,12 @@ pub struct EmbedParams {
     pub y: *mut f32,
     /// Rows to write, at least 1.
     pub rows: u32,
-    /// Values of a row, a multiple of 4.
+    /// Values of a row, a multiple of 4, of blocks of the format's `VALUES`.
     pub width: u32,
     /// Rows of the table.
     pub table_rows: u32,
-    /// Not read; keeps the struct free of padding.
-    pub reserved: u32,
+    /// Of the table's blocks; only the kernel for blocks reads it.
+    pub format: Format,
 }
 const _: () = assert!(size_of::<EmbedParams>() == 40);
 

@@ -6,6 +6,7 @@ use crate::format;
 
 /// Formats of matrices.
 #[allow(non_camel_case_types, missing_docs)] // the names of the GGUF types
+#[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Format {
     Q8_0,
@@ -73,6 +74,35 @@ impl Format {
             Self::IQ4_XS => "iq4_xs",
             Self::IQ3_S => "iq3_s",
             Self::IQ2_XS => "iq2_xs",
+        }
+    }
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+impl Format {
+    /// Appends the values of whole blocks: exact, but for the one rounding that Q4_K and Q5_K define.
+    pub fn dequantize(self, bytes: &[u8], out: &mut Vec<f32>) {
+        fn blocks<const B: usize, const V: usize>(
+            bytes: &[u8],
+            out: &mut Vec<f32>,
+            values: fn(&[u8; B], &mut [f32; V]),
+        ) {
+            let (blocks, start) = (bytes.as_chunks::<B>().0, out.len());
+            out.resize(start + blocks.len() * V, 0.0);
+            for (block, out) in blocks.iter().zip(out[start..].as_chunks_mut::<V>().0) {
+                values(block, out);
+            }
+        }
+        match self {
+            Self::Q8_0 => blocks(bytes, out, format::q8_0::dequantize),
+            Self::IQ4_NL => blocks(bytes, out, format::iq4_nl::dequantize),
+            Self::Q3_K => blocks(bytes, out, format::q3_k::dequantize),
+            Self::Q4_K => blocks(bytes, out, format::q4_k::dequantize),
+            Self::Q5_K => blocks(bytes, out, format::q5_k::dequantize),
+            Self::Q6_K => blocks(bytes, out, format::q6_k::dequantize),
+            Self::IQ4_XS => blocks(bytes, out, format::iq4_xs::dequantize),
+            Self::IQ3_S => blocks(bytes, out, format::iq3_s::dequantize),
+            Self::IQ2_XS => blocks(bytes, out, format::iq2_xs::dequantize),
         }
     }
 }

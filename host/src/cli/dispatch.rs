@@ -15,6 +15,7 @@ use crate::ops::delta_gated_norm::{DELTA_GATED_NORM, GatedNormSizes};
 use crate::ops::delta_gates::{DELTA_GATES, GatesSizes};
 use crate::ops::delta_out_norm::{DELTA_OUT_NORM, OutNormSizes, OutputGate};
 use crate::ops::delta_rec::DELTA_REC;
+use crate::ops::dense_dequantize::{DENSE_DEQUANTIZE, DequantizeSizes};
 use crate::ops::dense_embed::{DENSE_EMBED, EmbedSizes};
 use crate::ops::dense_product::{DENSE_PRODUCT, ProductSizes};
 use crate::ops::dispatch::{Dispatch, Pick, Table, Target};
@@ -129,7 +130,8 @@ fn explain_layers(
         DELTA_CONV, ConvSizes { rows: tokens * (2 * keys + values) };
         DELTA_GATES, GatesSizes { values: tokens * values };
         DELTA_GATED_NORM, GatedNormSizes { rows: tokens * values, gate: OutputGate::Sigmoid };
-        DENSE_EMBED, EmbedSizes { rows: tokens, width: HIDDEN, kind: Kind::Bf16 };
+        DENSE_DEQUANTIZE, DequantizeSizes { groups: (2 * keys + 2 * values) * 128 * HIDDEN / 32, aligned: true };
+        DENSE_EMBED, EmbedSizes { rows: tokens, width: HIDDEN, kind: Some(Kind::Bf16) };
         DENSE_PRODUCT, product((2 * keys + 2 * values) * 128);
         DENSE_PRODUCT, product(324);
         NORM_RMS, RmsSizes { groups: STREAMS * tokens };

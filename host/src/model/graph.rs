@@ -19,6 +19,7 @@ use crate::ops::dense_embed::embed;
 use crate::ops::dense_product::product;
 use crate::ops::hyper_expand::{ExpandArgs, expand};
 use crate::ops::norm_rms::rms;
+use crate::ops::weights::Stored;
 
 /// All weights of a model.
 pub struct Graph {
@@ -192,7 +193,8 @@ impl Graph {
     ) -> Result<(), ModelError> {
         let (n, pick, stream) = (run.tokens, run.pick(), run.stream);
         s.ids.write(tokens)?;
-        embed(pick, stream, &self.embedding.weights()?, &s.ids.line(n)?, &mut s.embedded.first_mut(n)?)?;
+        let table = Stored::Plain(self.embedding.weights()?);
+        embed(pick, stream, &table, &s.ids.line(n)?, &mut s.embedded.first_mut(n)?)?;
         probe.note_top("embed", &s.embedded, n)?;
         let streams = s.residual.width() / s.embedded.width();
         expand(pick, stream, ExpandArgs { h: s.embedded.first(n)?, streams, s: s.residual.first_mut(n)? })?;

@@ -1,10 +1,11 @@
 //! `dense.embed`: rows of a table by id, as f32.
 
-use varve_gpu::dense::{EmbedParams, embed_rows};
+use varve_gpu::dense::{EmbedParams, embed_rows, octet};
+use varve_gpu::mmvq::Format;
 
 use super::checks::{aligned, axis, count};
 use super::dispatch::{OpError, Pick, Table, Variant};
-use super::weights::{Kind, Weights};
+use super::weights::{Kind, Stored};
 use crate::backend::{Launch, Stream, View, ViewMut};
 
 /// Sizes of a call.
@@ -14,8 +15,15 @@ pub struct EmbedSizes {
     pub rows: usize,
     /// Values of a row.
     pub width: usize,
-    /// Storage of the table.
-    pub kind: Kind,
+    /// Storage of the table's values; none of blocks.
+    pub kind: Option<Kind>,
+}
+
+impl EmbedSizes {
+    /// Threads of a launch.
+    fn threads(&self) -> usize {
+        self.rows * self.width / if self.kind.is_some() { embed_rows::WIDTH as usize } else { octet::LEN }
+    }
 }
 
 /// The only variant.
@@ -24,16 +32,18 @@ pub static DENSE_EMBED: Table<EmbedSizes, EmbedParams> = Table {
     rows: &[Variant::base(
         "rows",
         |ask| {
-            Ok(ask.kind.of([
-                &embed_rows::DENSE_EMBED_ROWS_F32,
-                &embed_rows::DENSE_EMBED_ROWS_F16,
-                &embed_rows::DENSE_EMBED_ROWS_BF16,
-            ]))
+            let plain = |kind: Kind| {
+                kind.of([
+                    &embed_rows::DENSE_EMBED_ROWS_F32,
+                    &embed_rows::DENSE_EMBED_ROWS_F16,
+                    &embed_rows::DENSE_EMBED_ROWS_BF16,
+                ])
+            };
+            Ok(ask.kind.map_or(&embed_rows::DENSE_EMBED_ROWS_BLOCKS, plain))
         },
         |ask| {
-            let threads =
-                (ask.rows * ask.width / embed_rows::WIDTH as usize).div_ceil(embed_rows::BOUNDS.threads as usize);
-            Launch::new(axis(threads), embed_rows::BOUNDS.threads)
+            let of_a_block = embed_rows::BOUNDS.threads;
+            Launch::new(axis(ask.threads().div_ceil(of_a_block as usize)), of_a_block)
         },
     )],
 };
@@ -45,27 +55,36 @@ pub static DENSE_EMBED: Table<EmbedSizes, EmbedParams> = Table {
 pub fn embed(
     pick: Pick<'_>,
     stream: &Stream,
-    table: &Weights<'_>,
+    table: &Stored<'_>,
     ids: &View<'_, u32, 1>,
     y: &mut ViewMut<'_, f32, 2>,
 ) -> Result<&'static str, OpError> {
     let op = DENSE_EMBED.op;
     let [table_rows, width] = table.dims();
     let [rows] = ids.dims;
-    table.expect_quads(op, "table")?;
+    let (address, kind, format) = match table {
+        Stored::Plain(weights) => {
+            weights.expect_quads(op, "table")?;
+            (weights.ptr(), Some(weights.kind()), Format::Q8_0)
+        }
+        Stored::Blocks(matrix) => {
+            matrix.expect(op, "table")?;
+            (matrix.bytes.ptr(), None, matrix.format)
+        }
+    };
     ids.expect_dense(op, "ids")?;
     y.expect(op, "y", [rows, width])?;
     y.expect_dense(op, "y")?;
     aligned(op, "y", y.is_aligned(16))?;
-    let sizes = EmbedSizes { rows, width, kind: table.kind() };
+    let sizes = EmbedSizes { rows, width, kind };
     let params = EmbedParams {
-        table: table.ptr(),
+        table: address,
         ids: ids.ptr(),
         y: y.ptr_mut(),
         rows: count(op, "rows", rows, u32::MAX)?,
         width: count(op, "width", width, u32::MAX)?,
         table_rows: count(op, "rows of the table", table_rows, u32::MAX)?,
-        reserved: 0,
+        format,
     };
     count(op, "values", rows * width / 4, i32::MAX as u32)?;
     if rows == 0 {

@@ -149,16 +149,14 @@ pub fn product(
     y: &mut ViewMut<'_, f32, 2>,
 ) -> Result<&'static str, OpError> {
     let op = MMVQ_PRODUCT.op;
-    let (values, bytes) = w.format.block();
+    let (values, _) = w.format.block();
     let (vectors, n_in) = (columns(op, x.columns)?, length(op, w.n_in, values)?);
     if x.n_in != w.n_in {
         let got = format!("{} for a matrix of {} columns", x.n_in, w.n_in);
         return Err(OpError::Value { op, what: "length of the vectors", got, rule: "they must be equal" });
     }
     let n_out = count(op, "rows", w.n_out, i32::MAX as u32)?;
-    w.bytes.expect(op, "w", [w.n_out.saturating_mul(w.n_in / values * bytes)])?;
-    w.bytes.expect_dense(op, "w")?;
-    aligned(op, "w", w.bytes.is_aligned(16))?;
+    w.expect(op, "w")?;
     x.q8.expect(op, "q8", [q8_words(x.n_in, x.columns)])?;
     x.q8.expect_dense(op, "q8")?;
     aligned(op, "q8", x.q8.is_aligned(16))?;

@@ -14,6 +14,7 @@ pub mod delta_out_norm;
 pub mod delta_passes;
 pub mod delta_rec;
 mod delta_sizes;
+pub mod dense_dequantize;
 pub mod dense_embed;
 pub mod dense_product;
 pub mod dispatch;
@@ -58,6 +59,7 @@ pub fn list() -> Vec<Listed> {
         delta_conv::DELTA_CONV.listed(),
         delta_gates::DELTA_GATES.listed(),
         delta_gated_norm::DELTA_GATED_NORM.listed(),
+        dense_dequantize::DENSE_DEQUANTIZE.listed(),
         dense_embed::DENSE_EMBED.listed(),
         dense_product::DENSE_PRODUCT.listed(),
         norm_rms::NORM_RMS.listed(),

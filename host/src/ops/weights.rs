@@ -1,7 +1,10 @@
 //! A matrix as files store it, for operations that read it in place.
 
+use varve_gpu::format::q8_1;
+
 use crate::backend::{ShapeError, View};
 use crate::ops::dispatch::OpError;
+use crate::ops::mmvq_product::QuantizedMatrix;
 
 /// Weights `[rows, columns]`, dense.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +15,51 @@ pub enum Weights<'a> {
     F16(View<'a, u16, 2>),
     /// bfloat16, its bits.
     Bf16(View<'a, u16, 2>),
+}
+
+/// Plain values or blocks, `[rows, columns]`.
+#[derive(Clone, Copy, Debug)]
+pub enum Stored<'a> {
+    /// Plain values.
+    Plain(Weights<'a>),
+    /// Blocks.
+    Blocks(QuantizedMatrix<'a>),
+}
+
+impl Stored<'_> {
+    /// Rows and columns.
+    #[must_use]
+    pub fn dims(&self) -> [usize; 2] {
+        match self {
+            Self::Plain(weights) => weights.dims(),
+            Self::Blocks(matrix) => [matrix.n_out, matrix.n_in],
+        }
+    }
+}
+
+impl QuantizedMatrix<'_> {
+    /// Bytes of a row of whole blocks.
+    #[must_use]
+    pub fn row_bytes(&self) -> usize {
+        let (values, bytes) = self.format.block();
+        self.n_in / values * bytes
+    }
+
+    /// Checks that rows are whole blocks and lie as kernels read them.
+    pub(super) fn expect(&self, op: &'static str, operand: &'static str) -> Result<(), OpError> {
+        let (values, _) = self.format.block();
+        if self.n_in == 0 || !self.n_in.is_multiple_of(values) {
+            let rule = if values == q8_1::VALUES {
+                "it must be a multiple of the 32 values of a block, above 0"
+            } else {
+                "it must be a multiple of the 256 values of a block, above 0"
+            };
+            return Err(OpError::Value { op, what: "columns of the matrix", got: self.n_in.to_string(), rule });
+        }
+        self.bytes.expect(op, operand, [self.n_out.saturating_mul(self.row_bytes())])?;
+        self.bytes.expect_dense(op, operand)?;
+        super::checks::aligned(op, operand, self.bytes.is_aligned(16))
+    }
 }
 
 /// Storage of weights that kernels read in place.

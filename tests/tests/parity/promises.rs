@@ -49,6 +49,7 @@ const PLAIN: &[&str] = &[
     "delta.conv",
     "delta.gates",
     "delta.gated_norm",
+    "dense.dequantize",
     "dense.embed",
     "dense.product",
     "norm.rms",

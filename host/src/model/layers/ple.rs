@@ -19,6 +19,7 @@ use crate::ops::dense_embed::embed;
 use crate::ops::norm_rms::rms;
 use crate::ops::ple_conv::{ConvArgs, conv};
 use crate::ops::ple_gate::{GateArgs, gate};
+use crate::ops::weights::Stored;
 
 /// Weights.
 pub struct Ple {
@@ -130,7 +131,8 @@ impl Ple {
         // Loading checked that no row is beyond the table, whose rows have 32-bit numbers.
         s.ids.write(&rows.iter().map(|&row| u32::try_from(row).unwrap_or(u32::MAX)).collect::<Vec<_>>())?;
         let ids = s.ids.line(rows.len())?;
-        embed(pick, stream, &self.table.weights()?, &ids, &mut s.emb.split_mut(n, self.sizes.heads())?)?;
+        let table = Stored::Plain(self.table.weights()?);
+        embed(pick, stream, &table, &ids, &mut s.emb.split_mut(n, self.sizes.heads())?)?;
         project(run, &self.key, &s.emb.first(n)?, s.u.first_mut(n)?)?;
         rms(pick, stream, &s.u.first(n)?, &self.key_gain.view([wide])?, group, &mut s.key.first_mut(n)?)?;
         let query_gain = self.query_gain.view([wide])?;

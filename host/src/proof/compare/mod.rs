@@ -43,6 +43,17 @@ impl Value for u32 {
     }
 }
 
+impl Value for u16 {
+    /// Twice, as words of poison hold its halves.
+    fn bits(self) -> u32 {
+        u32::from(self) * 0x1_0001
+    }
+
+    fn to_f64(self) -> f64 {
+        f64::from(self)
+    }
+}
+
 impl Value for f16 {
     fn bits(self) -> u32 {
         u32::from(self.to_bits())

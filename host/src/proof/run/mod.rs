@@ -58,6 +58,7 @@ pub static OPERATIONS: &[Operation] = &[
     plain::delta::CONV,
     plain::delta::GATES,
     plain::norm::GATED_NORM,
+    plain::dequantize::DEQUANTIZE,
     plain::dense::EMBED,
     plain::dense::PRODUCT,
     plain::norm::RMS,

@@ -4,14 +4,17 @@ use std::fmt;
 use std::ops::Range;
 
 use half::{bf16, f16};
+use varve_gpu::mmvq::Format;
 
+use super::dequantize::Blocks;
 use super::operand::{Added, LAWS, Layout, Loaded, Matrix, vector};
 use super::{Call, Case, Expected, Promised, Values, aligned_works, variants};
-use crate::backend::{BackendError, Buffer, Device};
+use crate::backend::{BackendError, Buffer, Device, Stream, View, ViewMut};
 use crate::ops::dense_embed::{DENSE_EMBED, EmbedSizes, embed};
 use crate::ops::dense_product::{DENSE_PRODUCT, ProductSizes, product};
 use crate::ops::dispatch::Pick;
-use crate::ops::weights::{Kind, Weights};
+use crate::ops::mmvq_product::QuantizedMatrix;
+use crate::ops::weights::{self, Kind, Weights};
 use crate::proof::reference::dense as reference;
 use crate::proof::reference::near::Near;
 use crate::proof::run::loaded::Flaw;
@@ -69,21 +72,95 @@ impl Stored {
     }
 }
 
+/// Storage of a table.
+#[derive(Clone, Copy, Debug)]
+enum Storage {
+    Plain(Kind),
+    Blocks(Format),
+}
+
 /// Rows and columns of a table, and its storage.
 #[derive(Clone, Copy)]
-pub struct Table(usize, usize, Kind);
+pub struct Table(usize, usize, Storage);
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}/{}x{}", self.2, self.0, self.1)
+        let Self(rows, width, storage) = self;
+        match storage {
+            Storage::Plain(kind) => write!(f, "{kind:?}/{rows}x{width}"),
+            Storage::Blocks(format) => write!(f, "{}/{rows}x{width}", format.name()),
+        }
     }
 }
 
-const TABLES: &[Table] =
-    &[Table(50, 64, Kind::F32), Table(50, 4, Kind::F16), Table(7, 132, Kind::Bf16), Table(3, 2560, Kind::F16)];
+const TABLES: &[Table] = &[
+    Table(50, 64, Storage::Plain(Kind::F32)),
+    Table(50, 4, Storage::Plain(Kind::F16)),
+    Table(7, 132, Storage::Plain(Kind::Bf16)),
+    Table(3, 2560, Storage::Plain(Kind::F16)),
+    Table(9, 96, Storage::Blocks(Format::Q8_0)),
+    Table(7, 768, Storage::Blocks(Format::Q6_K)),
+    Table(5, 160, Storage::Blocks(Format::IQ4_NL)),
+];
+
+/// A table on the host.
+enum Rows {
+    Plain(Stored),
+    /// Blocks, and the values that they stand for.
+    Blocks(Blocks, Vec<f32>),
+}
+
+impl Rows {
+    fn new(Table(rows, width, storage): Table) -> Self {
+        match storage {
+            Storage::Plain(kind) => Self::Plain(Stored::new(9, [rows, width], kind)),
+            Storage::Blocks(format) => {
+                let blocks = Blocks { sweep: Some(7), ..Blocks::random(format, [rows, width]) };
+                Self::Blocks(blocks, blocks.values())
+            }
+        }
+    }
+
+    fn dims(&self) -> [usize; 2] {
+        match self {
+            Self::Plain(stored) => [stored.matrix.rows, stored.matrix.width],
+            Self::Blocks(blocks, _) => [blocks.rows, blocks.n_in],
+        }
+    }
+
+    fn values(&self) -> &[f32] {
+        match self {
+            Self::Plain(stored) => &stored.matrix.values,
+            Self::Blocks(_, values) => values,
+        }
+    }
+
+    /// Rows of the table by id.
+    fn embed(
+        &self,
+        (device, stream, variant): (&Device, &Stream, &str),
+        ids: &View<'_, u32, 1>,
+        y: &mut ViewMut<'_, f32, 2>,
+    ) -> Result<(), Flaw> {
+        match self {
+            Self::Plain(stored) => {
+                let table = stored.load(device)?;
+                embed(Pick::Named(variant), stream, &weights::Stored::Plain(stored.view(&table)?), ids, y)?;
+            }
+            Self::Blocks(blocks, _) => {
+                let bytes = device.upload(&blocks.bytes())?;
+                let view = bytes.view([bytes.len()]).map_err(BackendError::from)?;
+                let Blocks { format, rows: n_out, n_in, .. } = *blocks;
+                let table = weights::Stored::Blocks(QuantizedMatrix { format, bytes: view, n_out, n_in });
+                embed(Pick::Named(variant), stream, &table, ids, y)?;
+            }
+        }
+        Ok(())
+    }
+}
 
 struct Embed {
-    table: Stored,
+    table: Rows,
     ids: Vec<u32>,
 }
 
@@ -93,8 +170,11 @@ impl Case for Embed {
     }
 
     fn variants(&self, context: &Context<'_>) -> Vec<Promised> {
-        let sizes = EmbedSizes { rows: self.ids.len(), width: self.table.matrix.width, kind: self.table.kind };
-        variants(context, &DENSE_EMBED, &sizes)
+        let kind = match &self.table {
+            Rows::Plain(stored) => Some(stored.kind),
+            Rows::Blocks(..) => None,
+        };
+        variants(context, &DENSE_EMBED, &EmbedSizes { rows: self.ids.len(), width: self.table.dims()[1], kind })
     }
 
     fn tokens(&self) -> usize {
@@ -107,22 +187,22 @@ impl Case for Embed {
         variant: &str,
         pieces: &[Range<usize>],
     ) -> Result<Vec<(&'static str, Values)>, Flaw> {
-        let (stream, table, ids) = (device.stream()?, self.table.load(device)?, device.upload(&self.ids)?);
-        let mut y = Loaded::blank(device, 0, Layout::Dense, [self.ids.len(), self.table.matrix.width])?;
+        let (stream, ids) = (device.stream()?, device.upload(&self.ids)?);
+        let mut y = Loaded::blank(device, 0, Layout::Dense, [self.ids.len(), self.table.dims()[1]])?;
         for piece in pieces {
             let ids = vector(&ids)?.part(0, piece.clone()).map_err(BackendError::from)?;
-            embed(Pick::Named(variant), &stream, &self.table.view(&table)?, &ids, &mut y.view_mut(piece)?)?;
+            self.table.embed((device, &stream, variant), &ids, &mut y.view_mut(piece)?)?;
         }
         Ok(vec![("y", Values::F32(y.read()?))])
     }
 
     fn expected(&self) -> Vec<Expected> {
-        let table = &self.table.matrix;
-        let element = |i: usize| match self.ids[i / table.width] as usize {
-            id if id < table.rows => Near::exact(table.row(id)[i % table.width]),
+        let ([rows, width], values) = (self.table.dims(), self.table.values());
+        let element = |i: usize| match self.ids[i / width] as usize {
+            id if id < rows => Near::exact(values[id * width + i % width]),
             _ => Near { value: f64::NAN, slack: 0.0 },
         };
-        vec![Expected::Near((0..self.ids.len() * table.width).map(element).collect())]
+        vec![Expected::Near((0..self.ids.len() * width).map(element).collect())]
     }
 }
 
@@ -131,9 +211,10 @@ pub const EMBED: Operation = Operation {
     op: DENSE_EMBED.op,
     variants: || DENSE_EMBED.listed().1,
     works: |scale| {
-        aligned_works(scale, TABLES, |call, Table(rows, width, kind)| {
+        aligned_works(scale, TABLES, |call, table| {
+            let rows = table.0;
             let id = |t: usize| if t % 5 == 3 { [rows as u32, u32::MAX][t % 2] } else { (t * 7 % rows) as u32 };
-            Embed { table: Stored::new(9, [rows, width], kind), ids: (0..call.tokens).map(id).collect() }
+            Embed { table: Rows::new(table), ids: (0..call.tokens).map(id).collect() }
         })
     },
 };

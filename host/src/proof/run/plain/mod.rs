@@ -8,6 +8,7 @@ pub(super) mod attn;
 pub(super) mod conv;
 pub(super) mod delta;
 pub(super) mod dense;
+pub(super) mod dequantize;
 pub(super) mod experts;
 pub(super) mod hyper;
 pub(super) mod mmvq;
