@@ -226,9 +226,11 @@ pub fn entries() -> Vec<Entry> {
         entry("moe.product/pair", moe::product_pair::MOE_PRODUCT_PAIR_F32.info(), PRODUCT_ROWS),
         entry("moe.product/pair", moe::product_pair::MOE_PRODUCT_PAIR_F16.info(), PRODUCT_ROWS),
         entry("moe.product/pair", moe::product_pair::MOE_PRODUCT_PAIR_BF16.info(), PRODUCT_ROWS),
+        entry("moe.product/pair", moe::product_pair::MOE_PRODUCT_PAIR_BLOCKS.info(), PRODUCT_ROWS),
         entry("moe.product/tile", moe::product_tile::MOE_PRODUCT_TILE_F32.info(), PRODUCT_TILE),
         entry("moe.product/tile", moe::product_tile::MOE_PRODUCT_TILE_F16.info(), PRODUCT_TILE),
         entry("moe.product/tile", moe::product_tile::MOE_PRODUCT_TILE_BF16.info(), PRODUCT_TILE),
+        entry("moe.product/tile", moe::product_tile::MOE_PRODUCT_TILE_BLOCKS.info(), PRODUCT_TILE),
     ];
     let products = |all: &mut Vec<Entry>, instances: &[Instance], names: [&'static str; 3], budget| {
         let name = |rows: usize| names[rows.ilog2() as usize];

@@ -12,7 +12,7 @@ use cuda_std::launch::Bounds;
 use cuda_std::thread::{block_idx_x, thread_idx_x};
 use cuda_std::{float, global, kernel};
 
-use super::octet::{Bytes, LEN, OF_A_GROUP, octet};
+use super::blocks::{Bytes, LEN, OCTET, OF_A_GROUP, quads};
 use super::{DequantizeParams, Storage};
 
 /// Eight warps, which share nothing.
@@ -30,14 +30,15 @@ pub unsafe fn dense_dequantize_narrow(p: DequantizeParams) {
     let mut at = OF_A_GROUP * group;
     while at < OF_A_GROUP * (group + 1) {
         // SAFETY: the octet is there.
-        let v = unsafe { octet::<Bytes>(p.format, p.w, at) };
-        for j in 0..LEN {
+        let v = unsafe { quads::<Bytes, 2>(p.format, p.w, at) };
+        for i in 0..OCTET {
+            let (v, to) = (v[i / LEN][i % LEN], OCTET * at + i);
             // SAFETY: as above; one writer an element.
             unsafe {
                 match p.storage {
-                    Storage::F32 => global::store(p.y.cast::<f32>().add(LEN * at + j), v[j]),
-                    Storage::F16 => global::store(p.y.cast::<u16>().add(LEN * at + j), float::f32_to_f16(v[j])),
-                    Storage::Bf16 => global::store(p.y.cast::<u16>().add(LEN * at + j), float::f32_to_bf16(v[j])),
+                    Storage::F32 => global::store(p.y.cast::<f32>().add(to), v),
+                    Storage::F16 => global::store(p.y.cast::<u16>().add(to), float::f32_to_f16(v)),
+                    Storage::Bf16 => global::store(p.y.cast::<u16>().add(to), float::f32_to_bf16(v)),
                 }
             }
         }

@@ -13,7 +13,7 @@ use cuda_std::launch::Bounds;
 use cuda_std::thread::{block_idx_x, thread_idx_x};
 use cuda_std::{float, global, kernel};
 
-use super::octet::{LEN, OF_A_GROUP, Wide, octet};
+use super::blocks::{OCTET, OF_A_GROUP, Wide, quads};
 use super::{DequantizeParams, Storage};
 
 /// Eight warps, which share nothing.
@@ -29,18 +29,19 @@ pub unsafe fn dense_dequantize_wide(p: DequantizeParams) {
         return;
     }
     // SAFETY: the octet is there.
-    let v = unsafe { octet::<Wide>(p.format, p.w, at) };
-    let pairs = |pair: fn(f32, f32) -> u32| [0, 2, 4, 6].map(|j| pair(v[j], v[j + 1]));
+    let v = unsafe { quads::<Wide, 2>(p.format, p.w, at) };
+    let pairs =
+        |pair: fn(f32, f32) -> u32| [0, 1, 2, 3].map(|i| pair(v[i / 2][2 * (i % 2)], v[i / 2][2 * (i % 2) + 1]));
     // SAFETY: as above; 16 or 32 bytes at a multiple of them, one writer each.
     unsafe {
         match p.storage {
             Storage::F32 => {
-                let y = p.y.cast::<f32>().add(LEN * at);
-                global::store4(y, [v[0], v[1], v[2], v[3]]);
-                global::store4(y.add(4), [v[4], v[5], v[6], v[7]]);
+                let y = p.y.cast::<f32>().add(OCTET * at);
+                global::store4(y, v[0]);
+                global::store4(y.add(4), v[1]);
             }
-            Storage::F16 => global::store4(p.y.cast::<u32>().add(LEN / 2 * at), pairs(float::f32x2_to_f16x2)),
-            Storage::Bf16 => global::store4(p.y.cast::<u32>().add(LEN / 2 * at), pairs(float::f32x2_to_bf16x2)),
+            Storage::F16 => global::store4(p.y.cast::<u32>().add(OCTET / 2 * at), pairs(float::f32x2_to_f16x2)),
+            Storage::Bf16 => global::store4(p.y.cast::<u32>().add(OCTET / 2 * at), pairs(float::f32x2_to_bf16x2)),
         }
     }
 }

@@ -13,7 +13,7 @@ use cuda_std::thread::{block_idx_x, thread_idx_x};
 use cuda_std::{global, kernel};
 
 use super::EmbedParams;
-use super::octet::{LEN, Wide, octet};
+use super::blocks::{OCTET, Wide, quads};
 use super::weight::{Bf16, F16, F32, Weight};
 
 /// Eight warps; no limit on blocks an SM.
@@ -55,23 +55,23 @@ pub unsafe fn dense_embed_rows_bf16(p: EmbedParams) {
 #[launch_bounds(BOUNDS)]
 pub unsafe fn dense_embed_rows_blocks(p: EmbedParams) {
     let at = block_idx_x() * BOUNDS.threads + thread_idx_x();
-    let octets = p.width / LEN as u32;
+    let octets = p.width / OCTET as u32;
     let (row, here) = ((at / octets) as usize, (at % octets) as usize);
     if row >= p.rows as usize {
         return;
     }
     // SAFETY: `row < rows`.
     let id = unsafe { global::load_nc(p.ids.add(row)) };
-    let mut v = [f32::NAN; LEN];
+    let mut v = [[f32::NAN; 4]; 2];
     if id < p.table_rows {
         // SAFETY: `id < table_rows`, `here < octets`, in 64 bits; rows are whole blocks.
-        v = unsafe { octet::<Wide>(p.format, p.table, id as usize * octets as usize + here) };
+        v = unsafe { quads::<Wide, 2>(p.format, p.table, id as usize * octets as usize + here) };
     }
     // SAFETY: `row < rows`, `8 here + 7 < width`; one writer an element.
     unsafe {
-        let y = p.y.add(row * p.width as usize + LEN * here);
-        global::store4(y, [v[0], v[1], v[2], v[3]]);
-        global::store4(y.add(4), [v[4], v[5], v[6], v[7]]);
+        let y = p.y.add(row * p.width as usize + OCTET * here);
+        global::store4(y, v[0]);
+        global::store4(y.add(4), v[1]);
     }
 }
 

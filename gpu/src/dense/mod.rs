@@ -10,11 +10,11 @@
 //! y[n] = (s_0 + s_1) + (s_2 + s_3)                      (+ add[n], rounded on its own, where there is one)
 //! ```
 
+pub mod blocks;
 pub mod dequantize_narrow;
 pub mod dequantize_wide;
 pub mod embed_rows;
 pub mod lane_sums;
-pub mod octet;
 pub mod product_rows;
 pub mod product_tile;
 pub mod weight;

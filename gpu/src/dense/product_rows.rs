@@ -94,7 +94,7 @@ unsafe fn body<W: Weight, const R: usize>(p: ProductParams, sums: *mut f32) {
     let last = p.n_out as usize - 1;
     // SAFETY: rows are clamped to the matrix, in 64 bits; the grid has one y a token.
     let (w, x) = unsafe {
-        let row = |r: usize| p.w.add((first + r).min(last) * p.n_in as usize * W::BYTES);
+        let row = |r: usize| p.w.add((first + r).min(last) * W::row_bytes(p.n_in as usize));
         (core::array::from_fn::<_, R, _>(row), [p.x.add(token * p.x_stride as usize)])
     };
     // SAFETY: as above.

@@ -65,7 +65,7 @@ unsafe fn body<W: Weight>(p: ProductParams, sums: *mut f32) {
     let (last, last_token) = (p.n_out as usize - 1, p.tokens as usize - 1);
     // SAFETY: rows and tokens are clamped to what there is, in 64 bits.
     let (w, x) = unsafe {
-        let row = |r: usize| p.w.add((first + r).min(last) * p.n_in as usize * W::BYTES);
+        let row = |r: usize| p.w.add((first + r).min(last) * W::row_bytes(p.n_in as usize));
         let token = |t: usize| p.x.add((first_token + t).min(last_token) * p.x_stride as usize);
         (core::array::from_fn::<_, ROWS, _>(row), core::array::from_fn::<_, TOKENS, _>(token))
     };

@@ -1,17 +1,17 @@
-//! Weight types that kernels read as they lie in memory: f32, f16, bf16.
+//! Weight types that kernels read as they lie in memory: f32, f16, bf16, and blocks (`blocks`).
 
 use cuda_std::{float, global};
 
 /// How four neighbouring weights are read.
 pub trait Weight {
-    /// Bytes of a weight.
-    const BYTES: usize;
+    /// Bytes of a row of `n_in` weights.
+    fn row_bytes(n_in: usize) -> usize;
 
     /// Weights `at .. at + 4` of `w`, exact.
     ///
     /// # Safety
     /// They are in initialised global memory that nothing writes during the launch; `at` is a multiple of 4 and `w` of
-    /// four weights' bytes.
+    /// four weights' bytes, or where a row of blocks starts.
     unsafe fn load4(w: *const u8, at: usize) -> [f32; 4];
 }
 
@@ -23,7 +23,10 @@ pub struct F16;
 pub struct Bf16;
 
 impl Weight for F32 {
-    const BYTES: usize = 4;
+    #[inline(always)]
+    fn row_bytes(n_in: usize) -> usize {
+        4 * n_in
+    }
 
     #[inline(always)]
     unsafe fn load4(w: *const u8, at: usize) -> [f32; 4] {
@@ -33,7 +36,10 @@ impl Weight for F32 {
 }
 
 impl Weight for F16 {
-    const BYTES: usize = 2;
+    #[inline(always)]
+    fn row_bytes(n_in: usize) -> usize {
+        2 * n_in
+    }
 
     #[inline(always)]
     unsafe fn load4(w: *const u8, at: usize) -> [f32; 4] {
@@ -45,7 +51,10 @@ impl Weight for F16 {
 }
 
 impl Weight for Bf16 {
-    const BYTES: usize = 2;
+    #[inline(always)]
+    fn row_bytes(n_in: usize) -> usize {
+        2 * n_in
+    }
 
     #[inline(always)]
     unsafe fn load4(w: *const u8, at: usize) -> [f32; 4] {

@@ -9,6 +9,7 @@ pub mod product_tile;
 pub mod router_warp;
 pub mod silu_mul_quad;
 
+use crate::mmvq::Format;
 use crate::quad::Quads;
 
 /// Pairs of a tile: what one pass over an expert's weights serves.
@@ -135,7 +136,7 @@ const _: () = assert!(size_of::<CombineParams>() == 80);
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ExpertProductParams {
-    /// `[experts][n_out][n_in]` of the kernel's weight type.
+    /// `[experts][n_out][n_in]` of the kernel's weight type, or `[experts][n_out][n_in / VALUES]` blocks of `format`.
     pub w: *const u8,
     /// f32 `[pairs / pairs_of_row][x_stride]`: pair p reads row `p / pairs_of_row`.
     pub x: *const f32,
@@ -147,7 +148,7 @@ pub struct ExpertProductParams {
     pub tiles: *const u32,
     /// u32 `[1]`: tiles that there are; read by `tile`.
     pub n_tiles: *const u32,
-    /// Columns of an expert's matrix, a multiple of 4.
+    /// Columns of an expert's matrix, a multiple of 4, of blocks of the format's `VALUES`.
     pub n_in: u32,
     /// Rows of an expert's matrix.
     pub n_out: u32,
@@ -159,5 +160,9 @@ pub struct ExpertProductParams {
     pub x_stride: u32,
     /// Elements from a pair's y to the next.
     pub y_stride: u32,
+    /// Of the blocks; only kernels for blocks read it.
+    pub format: Format,
+    /// Not read; keeps the struct free of padding.
+    pub reserved: u32,
 }
-const _: () = assert!(size_of::<ExpertProductParams>() == 72);
+const _: () = assert!(size_of::<ExpertProductParams>() == 80);

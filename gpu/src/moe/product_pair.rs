@@ -14,6 +14,7 @@ use cuda_std::thread::{block_idx_x, block_idx_y, thread_idx_x};
 use cuda_std::{global, kernel, shared_array, warp};
 
 use super::ExpertProductParams;
+use crate::dense::blocks::of_format;
 use crate::dense::lane_sums::{PITCH, by_four_lanes, chains, put};
 use crate::dense::weight::{Bf16, F16, F32, Weight};
 
@@ -54,6 +55,17 @@ pub unsafe fn moe_product_pair_bf16(p: ExpertProductParams) {
     unsafe { body::<Bf16>(p, sums) }
 }
 
+/// # Safety
+/// Shapes and alignment as `ExpertProductParams` says, weights blocks of its format; grid `(n_out / 32 rounded up, pairs)`,
+/// block 128.
+#[kernel]
+#[launch_bounds(BOUNDS)]
+pub unsafe fn moe_product_pair_blocks(p: ExpertProductParams) {
+    let sums = shared_array![f32; ROWS * PITCH * WARPS];
+    // SAFETY: same contract; `sums` has room for 8 outputs a warp.
+    unsafe { of_format!(p.format, W => body::<W>(p, sums)) }
+}
+
 #[inline(always)]
 unsafe fn body<W: Weight>(p: ExpertProductParams, sums: *mut f32) {
     let (warp, lane) = (thread_idx_x() as usize / 32, thread_idx_x() % 32);
@@ -66,7 +78,7 @@ unsafe fn body<W: Weight>(p: ExpertProductParams, sums: *mut f32) {
     let expert = if known { expert as usize } else { 0 };
     // SAFETY: expert and rows are within the matrices, in 64 bits; the pair's row of x exists.
     let (w, x) = unsafe {
-        let row = |r: usize| p.w.add((expert * n_out + (first + r).min(n_out - 1)) * n_in * W::BYTES);
+        let row = |r: usize| p.w.add((expert * n_out + (first + r).min(n_out - 1)) * W::row_bytes(n_in));
         let x = p.x.add(pair / p.pairs_of_row as usize * p.x_stride as usize);
         (core::array::from_fn::<_, ROWS, _>(row), [x])
     };

@@ -16,6 +16,7 @@ use cuda_std::thread::{block_idx_x, block_idx_y, thread_idx_x};
 use cuda_std::{global, kernel, shared_array, warp};
 
 use super::{ExpertProductParams, NO_PAIR, TILE, TILE_WORDS};
+use crate::dense::blocks::of_format;
 use crate::dense::lane_sums::{PITCH, chains, put, whole};
 use crate::dense::weight::{Bf16, F16, F32, Weight};
 
@@ -56,6 +57,17 @@ pub unsafe fn moe_product_tile_bf16(p: ExpertProductParams) {
     unsafe { body::<Bf16>(p, sums) }
 }
 
+/// # Safety
+/// Shapes and alignment as `ExpertProductParams` says, weights blocks of its format; grid
+/// `(n_out / 16 rounded up, max_tiles)`, block 128.
+#[kernel]
+#[launch_bounds(BOUNDS)]
+pub unsafe fn moe_product_tile_blocks(p: ExpertProductParams) {
+    let sums = shared_array![f32; ROWS * TILE * PITCH * WARPS];
+    // SAFETY: same contract; `sums` has room for 32 outputs a warp.
+    unsafe { of_format!(p.format, W => body::<W>(p, sums)) }
+}
+
 #[inline(always)]
 unsafe fn body<W: Weight>(p: ExpertProductParams, sums: *mut f32) {
     let (warp, lane) = (thread_idx_x() as usize / 32, thread_idx_x() % 32);
@@ -74,7 +86,7 @@ unsafe fn body<W: Weight>(p: ExpertProductParams, sums: *mut f32) {
     let pair_at = |t: usize| unsafe { global::load_nc(tile.add(1 + t)) };
     // SAFETY: expert and rows are within the matrices, in 64 bits; a place without a pair reads the first pair's row.
     let (w, x) = unsafe {
-        let row = |r: usize| p.w.add((expert * n_out + (first + r).min(n_out - 1)) * n_in * W::BYTES);
+        let row = |r: usize| p.w.add((expert * n_out + (first + r).min(n_out - 1)) * W::row_bytes(n_in));
         let x = |t: usize| {
             let pair = pair_at(t);
             let pair = if pair == NO_PAIR { some_pair } else { pair };

@@ -124,8 +124,13 @@ fn explain_layers(
         let (caps, pick) = (target.caps(), Pick::Best(dispatch));
         QuantizedProductSizes::on(caps, pick, Format::Q6_K, [HIDDEN, n_out], columns)
     };
-    let experts =
-        |n_out| ExpertProductSizes { pairs: 10 * tokens, n_out, experts: 512, planned: tokens > 1, kind: Kind::Bf16 };
+    let experts = |n_out| ExpertProductSizes {
+        pairs: 10 * tokens,
+        n_out,
+        experts: 512,
+        planned: tokens > 1,
+        kind: Some(Kind::Bf16),
+    };
     show! {
         DELTA_CONV, ConvSizes { rows: tokens * (2 * keys + values) };
         DELTA_GATES, GatesSizes { values: tokens * values };

@@ -36,7 +36,7 @@ pub static DENSE_DEQUANTIZE: Table<DequantizeSizes, DequantizeParams> = Table {
                 Ok(&dequantize_wide::DENSE_DEQUANTIZE_WIDE)
             },
             launch: |ask| {
-                let threads = ask.groups * varve_gpu::dense::octet::OF_A_GROUP;
+                let threads = ask.groups * varve_gpu::dense::blocks::OF_A_GROUP;
                 let of_a_block = dequantize_wide::BOUNDS.threads;
                 Launch::new(axis(threads.div_ceil(of_a_block as usize)), of_a_block)
             },

@@ -1,7 +1,6 @@
 //! `dense.embed`: rows of a table by id, as f32.
 
-use varve_gpu::dense::{EmbedParams, embed_rows, octet};
-use varve_gpu::mmvq::Format;
+use varve_gpu::dense::{EmbedParams, blocks, embed_rows};
 
 use super::checks::{aligned, axis, count};
 use super::dispatch::{OpError, Pick, Table, Variant};
@@ -22,7 +21,7 @@ pub struct EmbedSizes {
 impl EmbedSizes {
     /// Threads of a launch.
     fn threads(&self) -> usize {
-        self.rows * self.width / if self.kind.is_some() { embed_rows::WIDTH as usize } else { octet::LEN }
+        self.rows * self.width / if self.kind.is_some() { embed_rows::WIDTH as usize } else { blocks::OCTET }
     }
 }
 
@@ -62,16 +61,7 @@ pub fn embed(
     let op = DENSE_EMBED.op;
     let [table_rows, width] = table.dims();
     let [rows] = ids.dims;
-    let (address, kind, format) = match table {
-        Stored::Plain(weights) => {
-            weights.expect_quads(op, "table")?;
-            (weights.ptr(), Some(weights.kind()), Format::Q8_0)
-        }
-        Stored::Blocks(matrix) => {
-            matrix.expect(op, "table")?;
-            (matrix.bytes.ptr(), None, matrix.format)
-        }
-    };
+    let (address, kind, format) = table.expect(op, "table")?;
     ids.expect_dense(op, "ids")?;
     y.expect(op, "y", [rows, width])?;
     y.expect_dense(op, "y")?;

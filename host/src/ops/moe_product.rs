@@ -5,7 +5,7 @@ use varve_gpu::moe::{ExpertProductParams, TILE_WORDS, max_tiles, product_pair, p
 use super::checks::{axis, count, row_stride, rows_in};
 use super::dispatch::{Needs, OpError, Pick, Preferred, Table, Variant};
 use super::exactness::Exactness;
-use super::weights::{Kind, Weights};
+use super::weights::{Kind, Stored};
 use crate::backend::{Launch, Stream, View, ViewMut};
 
 /// Sizes of a call.
@@ -19,8 +19,8 @@ pub struct ExpertProductSizes {
     pub experts: usize,
     /// Whether `moe.plan` has made tiles.
     pub planned: bool,
-    /// Storage of the matrices.
-    pub kind: Kind,
+    /// Storage of the matrices' values; none of blocks.
+    pub kind: Option<Kind>,
 }
 
 /// The variants, most wanted first: both give the same bits.
@@ -33,11 +33,14 @@ pub static MOE_PRODUCT: Table<ExpertProductSizes, ExpertProductParams> = Table {
                 if !ask.planned {
                     return Err("the pairs were not put together by expert".into());
                 }
-                Ok(ask.kind.of([
-                    &product_tile::MOE_PRODUCT_TILE_F32,
-                    &product_tile::MOE_PRODUCT_TILE_F16,
-                    &product_tile::MOE_PRODUCT_TILE_BF16,
-                ]))
+                let plain = |kind: Kind| {
+                    kind.of([
+                        &product_tile::MOE_PRODUCT_TILE_F32,
+                        &product_tile::MOE_PRODUCT_TILE_F16,
+                        &product_tile::MOE_PRODUCT_TILE_BF16,
+                    ])
+                };
+                Ok(ask.kind.map_or(&product_tile::MOE_PRODUCT_TILE_BLOCKS, plain))
             },
             launch: |ask| {
                 let rows = ask.n_out.div_ceil(product_tile::WARPS * product_tile::ROWS);
@@ -52,11 +55,14 @@ pub static MOE_PRODUCT: Table<ExpertProductSizes, ExpertProductParams> = Table {
         Variant::base(
             "pair",
             |ask| {
-                Ok(ask.kind.of([
-                    &product_pair::MOE_PRODUCT_PAIR_F32,
-                    &product_pair::MOE_PRODUCT_PAIR_F16,
-                    &product_pair::MOE_PRODUCT_PAIR_BF16,
-                ]))
+                let plain = |kind: Kind| {
+                    kind.of([
+                        &product_pair::MOE_PRODUCT_PAIR_F32,
+                        &product_pair::MOE_PRODUCT_PAIR_F16,
+                        &product_pair::MOE_PRODUCT_PAIR_BF16,
+                    ])
+                };
+                Ok(ask.kind.map_or(&product_pair::MOE_PRODUCT_PAIR_BLOCKS, plain))
             },
             |ask| {
                 let rows = ask.n_out.div_ceil(product_pair::WARPS * product_pair::ROWS);
@@ -78,7 +84,7 @@ pub struct Tiles<'a> {
 /// Operands of [`expert_product`].
 pub struct ExpertProductArgs<'a> {
     /// `[experts * n_out, n_in]`: the experts' matrices one below the other.
-    pub w: Weights<'a>,
+    pub w: Stored<'a>,
     /// Experts.
     pub experts: usize,
     /// f32 `[rows, n_in]`; the pairs are dealt to the rows in equal runs.
@@ -111,7 +117,7 @@ pub fn expert_product(
         return Err(value("number of pairs", format!("{pairs} for {rows} rows"), "each row must have equally many"));
     }
     let n_out = all_rows / args.experts;
-    args.w.expect_quads(op, "w")?;
+    let (address, kind, format) = args.w.expect(op, "w")?;
     args.ids.expect_dense(op, "ids")?;
     args.y.expect(op, "y", [pairs, n_out])?;
     let (tiles, n_tiles) = match &args.tiles {
@@ -125,7 +131,7 @@ pub fn expert_product(
         }
     };
     let params = ExpertProductParams {
-        w: args.w.ptr(),
+        w: address,
         x_stride: rows_in(op, "x", &args.x, [rows, n_in])?,
         x: args.x.ptr(),
         y_stride: row_stride(op, "y strides", args.y.strides, 1)?,
@@ -137,10 +143,11 @@ pub fn expert_product(
         n_out: count(op, "rows", n_out, i32::MAX as u32)?,
         experts: count(op, "experts", args.experts, i32::MAX as u32)?,
         pairs_of_row: count(op, "pairs of a row", pairs / rows, i32::MAX as u32)?,
+        format,
+        reserved: 0,
     };
     count(op, "pairs", pairs, 65_535)?;
-    let sizes =
-        ExpertProductSizes { pairs, n_out, experts: args.experts, planned: args.tiles.is_some(), kind: args.w.kind() };
+    let sizes = ExpertProductSizes { pairs, n_out, experts: args.experts, planned: args.tiles.is_some(), kind };
     // SAFETY: shapes, strides and alignment were checked; ids outside are the kernel's matter, tiles are as `moe.plan`
     // writes them; views borrow their buffers, and y's exclusively.
     unsafe { MOE_PRODUCT.enqueue(pick, stream, &sizes, params) }

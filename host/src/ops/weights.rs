@@ -1,6 +1,7 @@
 //! A matrix as files store it, for operations that read it in place.
 
 use varve_gpu::format::q8_1;
+use varve_gpu::mmvq::Format;
 
 use crate::backend::{ShapeError, View};
 use crate::ops::dispatch::OpError;
@@ -33,6 +34,24 @@ impl Stored<'_> {
         match self {
             Self::Plain(weights) => weights.dims(),
             Self::Blocks(matrix) => [matrix.n_out, matrix.n_in],
+        }
+    }
+
+    /// Checks that rows lie as kernels read them; gives address, storage of plain values, and format, which is any of those.
+    pub(super) fn expect(
+        &self,
+        op: &'static str,
+        operand: &'static str,
+    ) -> Result<(*const u8, Option<Kind>, Format), OpError> {
+        match self {
+            Self::Plain(weights) => {
+                weights.expect_quads(op, operand)?;
+                Ok((weights.ptr(), Some(weights.kind()), Format::Q8_0))
+            }
+            Self::Blocks(matrix) => {
+                matrix.expect(op, operand)?;
+                Ok((matrix.bytes.ptr(), None, matrix.format))
+            }
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::ops::moe_plan::{PlanArgs, plan};
 use crate::ops::moe_product::{ExpertProductArgs, Tiles, expert_product};
 use crate::ops::moe_router::{RouterArgs, router};
 use crate::ops::moe_silu_mul::{SiluMulArgs, silu_mul};
+use crate::ops::weights::Stored;
 
 /// Weights.
 pub struct Experts {
@@ -118,7 +119,7 @@ impl Experts {
             pick,
             stream,
             ExpertProductArgs {
-                w: self.gate_up.weights()?,
+                w: Stored::Plain(self.gate_up.weights()?),
                 experts: count,
                 x: x.first(n)?,
                 ids: s.ids.line(pairs)?,
@@ -140,7 +141,7 @@ impl Experts {
             pick,
             stream,
             ExpertProductArgs {
-                w: self.down.weights()?,
+                w: Stored::Plain(self.down.weights()?),
                 experts: count,
                 x: s.inner.split(n, used)?,
                 ids: s.ids.line(pairs)?,

@@ -2,7 +2,7 @@
 //!
 //! A cell is a variant's name. A device takes the table of its compute capability and number of SMs, else that of its
 //! compute capability, else, from 8.0 on, the common one, else `plain`; where a table says nothing of a format or a count
-//! of vectors, `plain` runs.
+//! of vectors, `plain` runs. The emulator takes the form with the fewest threads ([`emulated`]).
 
 use std::str::FromStr;
 
@@ -183,9 +183,22 @@ const H200: Rows = Rows {
 /// All tables, the most special first.
 pub const TABLES: &[Rows] = &[CMP_170HX, H200, COMMON];
 
+/// The emulator's variant: its time goes with threads and their meetings, of which `plain` has four warps for a row or two,
+/// and these one for four or two.
+fn emulated(format: Format, columns: usize) -> &'static str {
+    match (format, columns) {
+        (Format::IQ4_NL | Format::IQ2_XS, _) | (_, 0 | 9..) => PLAIN,
+        (_, 1 | 2) => R4,
+        _ => R2,
+    }
+}
+
 /// The variant for a call on a device. Pure.
 #[must_use]
 pub fn rows_for(caps: &Caps, format: Format, columns: usize, n_out: usize) -> &'static str {
+    if caps.is_emulator {
+        return emulated(format, columns);
+    }
     let is_of =
         |rows: &&Rows| rows.cc.map_or(caps.cc >= 80, |cc| cc == caps.cc) && rows.sms.is_none_or(|n| n == caps.sms);
     let line_of =
@@ -254,7 +267,7 @@ impl FromStr for RowsOverride {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::{known_card, known_cards};
+    use crate::backend::{Device, EmulatorConfig, known_card, known_cards};
     use crate::ops::card::Card;
     use crate::ops::dispatch::{Dispatch, Pick};
     use crate::ops::mmvq_product::{MMVQ_PRODUCT, QuantizedProductSizes};
@@ -288,7 +301,8 @@ mod tests {
     /// A cell that names a variant without an instance would silently be `plain`.
     #[test]
     fn every_cell_can_run() {
-        for caps in known_cards() {
+        let emulator = Device::emulator(EmulatorConfig::default()).caps().clone();
+        for caps in known_cards().into_iter().chain([emulator]) {
             for format in Format::ALL {
                 for (columns, n_out) in (1..=8).flat_map(|c| [512, 2560, 6144, 10240, 248_320].map(|n| (c, n))) {
                     let ask = QuantizedProductSizes::on(&caps, Pick::Named(""), format, [2560, n_out], columns);

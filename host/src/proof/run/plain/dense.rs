@@ -9,7 +9,7 @@ use varve_gpu::mmvq::Format;
 use super::dequantize::Blocks;
 use super::operand::{Added, LAWS, Layout, Loaded, Matrix, vector};
 use super::{Call, Case, Expected, Promised, Values, aligned_works, variants};
-use crate::backend::{BackendError, Buffer, Device, Stream, View, ViewMut};
+use crate::backend::{BackendError, Buffer, Device};
 use crate::ops::dense_embed::{DENSE_EMBED, EmbedSizes, embed};
 use crate::ops::dense_product::{DENSE_PRODUCT, ProductSizes, product};
 use crate::ops::dispatch::Pick;
@@ -30,6 +30,7 @@ pub(super) struct Stored {
 pub(super) enum OnDevice {
     Full(Buffer<f32>),
     Half(Buffer<u16>),
+    Blocks(Buffer<u8>),
 }
 
 impl Stored {
@@ -68,15 +69,25 @@ impl Stored {
             (OnDevice::Full(buffer), _) => Weights::F32(buffer.view(dims)?),
             (OnDevice::Half(buffer), Kind::Bf16) => Weights::Bf16(buffer.view(dims)?),
             (OnDevice::Half(buffer), _) => Weights::F16(buffer.view(dims)?),
+            (OnDevice::Blocks(_), _) => unreachable!("plain values are not loaded as blocks"),
         })
     }
 }
 
 /// Storage of a table.
 #[derive(Clone, Copy, Debug)]
-enum Storage {
+pub(super) enum Storage {
     Plain(Kind),
     Blocks(Format),
+}
+
+impl fmt::Display for Storage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plain(kind) => write!(f, "{kind:?}"),
+            Self::Blocks(format) => f.write_str(format.name()),
+        }
+    }
 }
 
 /// Rows and columns of a table, and its storage.
@@ -85,11 +96,7 @@ pub struct Table(usize, usize, Storage);
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(rows, width, storage) = self;
-        match storage {
-            Storage::Plain(kind) => write!(f, "{kind:?}/{rows}x{width}"),
-            Storage::Blocks(format) => write!(f, "{}/{rows}x{width}", format.name()),
-        }
+        write!(f, "{}/{}x{}", self.2, self.0, self.1)
     }
 }
 
@@ -103,21 +110,29 @@ const TABLES: &[Table] = &[
     Table(5, 160, Storage::Blocks(Format::IQ4_NL)),
 ];
 
-/// A table on the host.
-enum Rows {
+/// Rows on the host.
+pub(super) enum Rows {
     Plain(Stored),
     /// Blocks, and the values that they stand for.
     Blocks(Blocks, Vec<f32>),
 }
 
 impl Rows {
-    fn new(Table(rows, width, storage): Table) -> Self {
+    pub(super) fn new(dims: [usize; 2], storage: Storage) -> Self {
         match storage {
-            Storage::Plain(kind) => Self::Plain(Stored::new(9, [rows, width], kind)),
+            Storage::Plain(kind) => Self::Plain(Stored::new(9, dims, kind)),
             Storage::Blocks(format) => {
-                let blocks = Blocks { sweep: Some(7), ..Blocks::random(format, [rows, width]) };
+                let blocks = Blocks { sweep: Some(7), ..Blocks::random(format, dims) };
                 Self::Blocks(blocks, blocks.values())
             }
+        }
+    }
+
+    /// Storage of plain values.
+    pub(super) fn kind(&self) -> Option<Kind> {
+        match self {
+            Self::Plain(stored) => Some(stored.kind),
+            Self::Blocks(..) => None,
         }
     }
 
@@ -128,34 +143,29 @@ impl Rows {
         }
     }
 
-    fn values(&self) -> &[f32] {
+    pub(super) fn row(&self, row: usize) -> &[f32] {
         match self {
-            Self::Plain(stored) => &stored.matrix.values,
-            Self::Blocks(_, values) => values,
+            Self::Plain(stored) => stored.row(row),
+            Self::Blocks(blocks, values) => &values[row * blocks.n_in..(row + 1) * blocks.n_in],
         }
     }
 
-    /// Rows of the table by id.
-    fn embed(
-        &self,
-        (device, stream, variant): (&Device, &Stream, &str),
-        ids: &View<'_, u32, 1>,
-        y: &mut ViewMut<'_, f32, 2>,
-    ) -> Result<(), Flaw> {
+    pub(super) fn load(&self, device: &Device) -> Result<OnDevice, BackendError> {
         match self {
-            Self::Plain(stored) => {
-                let table = stored.load(device)?;
-                embed(Pick::Named(variant), stream, &weights::Stored::Plain(stored.view(&table)?), ids, y)?;
-            }
-            Self::Blocks(blocks, _) => {
-                let bytes = device.upload(&blocks.bytes())?;
-                let view = bytes.view([bytes.len()]).map_err(BackendError::from)?;
-                let Blocks { format, rows: n_out, n_in, .. } = *blocks;
-                let table = weights::Stored::Blocks(QuantizedMatrix { format, bytes: view, n_out, n_in });
-                embed(Pick::Named(variant), stream, &table, ids, y)?;
-            }
+            Self::Plain(stored) => stored.load(device),
+            Self::Blocks(blocks, _) => Ok(OnDevice::Blocks(device.upload(&blocks.bytes())?)),
         }
-        Ok(())
+    }
+
+    pub(super) fn view<'a>(&self, on: &'a OnDevice) -> Result<weights::Stored<'a>, BackendError> {
+        Ok(match (self, on) {
+            (Self::Plain(stored), on) => weights::Stored::Plain(stored.view(on)?),
+            (&Self::Blocks(Blocks { format, rows: n_out, n_in, .. }, _), OnDevice::Blocks(buffer)) => {
+                let bytes = buffer.view([buffer.len()])?;
+                weights::Stored::Blocks(QuantizedMatrix { format, bytes, n_out, n_in })
+            }
+            (Self::Blocks(..), _) => unreachable!("blocks are not loaded as plain values"),
+        })
     }
 }
 
@@ -170,11 +180,8 @@ impl Case for Embed {
     }
 
     fn variants(&self, context: &Context<'_>) -> Vec<Promised> {
-        let kind = match &self.table {
-            Rows::Plain(stored) => Some(stored.kind),
-            Rows::Blocks(..) => None,
-        };
-        variants(context, &DENSE_EMBED, &EmbedSizes { rows: self.ids.len(), width: self.table.dims()[1], kind })
+        let sizes = EmbedSizes { rows: self.ids.len(), width: self.table.dims()[1], kind: self.table.kind() };
+        variants(context, &DENSE_EMBED, &sizes)
     }
 
     fn tokens(&self) -> usize {
@@ -187,19 +194,19 @@ impl Case for Embed {
         variant: &str,
         pieces: &[Range<usize>],
     ) -> Result<Vec<(&'static str, Values)>, Flaw> {
-        let (stream, ids) = (device.stream()?, device.upload(&self.ids)?);
+        let (stream, table, ids) = (device.stream()?, self.table.load(device)?, device.upload(&self.ids)?);
         let mut y = Loaded::blank(device, 0, Layout::Dense, [self.ids.len(), self.table.dims()[1]])?;
         for piece in pieces {
             let ids = vector(&ids)?.part(0, piece.clone()).map_err(BackendError::from)?;
-            self.table.embed((device, &stream, variant), &ids, &mut y.view_mut(piece)?)?;
+            embed(Pick::Named(variant), &stream, &self.table.view(&table)?, &ids, &mut y.view_mut(piece)?)?;
         }
         Ok(vec![("y", Values::F32(y.read()?))])
     }
 
     fn expected(&self) -> Vec<Expected> {
-        let ([rows, width], values) = (self.table.dims(), self.table.values());
+        let [rows, width] = self.table.dims();
         let element = |i: usize| match self.ids[i / width] as usize {
-            id if id < rows => Near::exact(values[id * width + i % width]),
+            id if id < rows => Near::exact(self.table.row(id)[i % width]),
             _ => Near { value: f64::NAN, slack: 0.0 },
         };
         vec![Expected::Near((0..self.ids.len() * width).map(element).collect())]
@@ -212,9 +219,9 @@ pub const EMBED: Operation = Operation {
     variants: || DENSE_EMBED.listed().1,
     works: |scale| {
         aligned_works(scale, TABLES, |call, table| {
-            let rows = table.0;
+            let Table(rows, width, storage) = table;
             let id = |t: usize| if t % 5 == 3 { [rows as u32, u32::MAX][t % 2] } else { (t * 7 % rows) as u32 };
-            Embed { table: Rows::new(table), ids: (0..call.tokens).map(id).collect() }
+            Embed { table: Rows::new([rows, width], storage), ids: (0..call.tokens).map(id).collect() }
         })
     },
 };

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::ops::Range;
 
+use varve_gpu::mmvq::Format;
 use varve_gpu::moe::{TILE_WORDS, max_tiles};
 
-use super::dense::Stored;
+use super::dense::{Rows, Storage};
 use super::operand::{Layout, Loaded, Matrix, vector};
 use super::{Call, Case, Expected, Promised, Values, aligned_works, variants};
 use crate::backend::{BackendError, Device};
@@ -19,25 +20,35 @@ use crate::proof::run::{Context, Operation};
 
 /// Experts, experts of a token, rows and columns of an expert, storage.
 #[derive(Clone, Copy)]
-pub struct Shape(usize, usize, usize, usize, Kind);
+pub struct Shape(usize, usize, usize, usize, Storage);
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}/{} of {}x{}x{}", self.4, self.1, self.0, self.2, self.3)
+        let Self(experts, used, n_out, n_in, storage) = self;
+        write!(f, "{storage}/{used} of {experts}x{n_out}x{n_in}")
     }
 }
 
-/// The second has expert ids above 255, the last as many pairs of one expert as there are tokens.
+/// The second has expert ids above 255, the fourth as many pairs of one expert as there are tokens.
 const SHAPES: &[Shape] = &[
-    Shape(8, 2, 40, 256, Kind::Bf16),
-    Shape(512, 10, 5, 64, Kind::F32),
-    Shape(3, 3, 33, 132, Kind::F16),
-    Shape(1, 1, 17, 4, Kind::F32),
+    Shape(8, 2, 40, 256, Storage::Plain(Kind::Bf16)),
+    Shape(512, 10, 5, 64, Storage::Plain(Kind::F32)),
+    Shape(3, 3, 33, 132, Storage::Plain(Kind::F16)),
+    Shape(1, 1, 17, 4, Storage::Plain(Kind::F32)),
+    Shape(3, 2, 5, 160, Storage::Blocks(Format::Q8_0)),
+    Shape(3, 2, 5, 96, Storage::Blocks(Format::IQ4_NL)),
+    Shape(3, 2, 5, 256, Storage::Blocks(Format::Q3_K)),
+    Shape(3, 2, 5, 768, Storage::Blocks(Format::Q4_K)),
+    Shape(3, 2, 5, 512, Storage::Blocks(Format::Q5_K)),
+    Shape(3, 2, 5, 768, Storage::Blocks(Format::Q6_K)),
+    Shape(3, 2, 5, 256, Storage::Blocks(Format::IQ4_XS)),
+    Shape(3, 2, 5, 256, Storage::Blocks(Format::IQ3_S)),
+    Shape(3, 2, 5, 256, Storage::Blocks(Format::IQ2_XS)),
 ];
 
 struct Product {
     shape: Shape,
-    w: Stored,
+    w: Rows,
     x: Matrix<f32>,
     ids: Vec<u32>,
     layout: Layout,
@@ -45,11 +56,11 @@ struct Product {
 
 impl Product {
     fn new(call: Call, shape: Shape) -> Self {
-        let Shape(experts, used, n_out, n_in, kind) = shape;
+        let Shape(experts, used, n_out, n_in, storage) = shape;
         // Distinct for a token, and some experts get many tokens, others none.
         let id = |t: usize, j: usize| ((t / 3 * 37 + j * (experts / used)) % experts) as u32;
         Self {
-            w: Stored::new(9, [experts * n_out, n_in], kind),
+            w: Rows::new([experts * n_out, n_in], storage),
             x: Matrix::random(0, call.layout, [call.tokens, n_in], call.law),
             ids: (0..call.tokens).flat_map(|t| (0..used).map(move |j| id(t, j))).collect(),
             layout: if call.layout == Layout::Gaps { Layout::Odd } else { call.layout },
@@ -64,8 +75,9 @@ impl Case for Product {
     }
 
     fn variants(&self, context: &Context<'_>) -> Vec<Promised> {
-        let Shape(experts, _, n_out, _, kind) = self.shape;
-        let sizes = ExpertProductSizes { pairs: self.ids.len(), n_out, experts, planned: true, kind };
+        let Shape(experts, _, n_out, ..) = self.shape;
+        let (pairs, kind) = (self.ids.len(), self.w.kind());
+        let sizes = ExpertProductSizes { pairs, n_out, experts, planned: true, kind };
         variants(context, &MOE_PRODUCT, &sizes)
     }
 
