@@ -1,5 +1,6 @@
 //! The end of a row: slots to a lane's sum, lanes to the row's, what is added, the store.
 
+use cuda_std::int::opaque;
 use cuda_std::{global, warp};
 
 use super::ProductParams;
@@ -36,9 +37,11 @@ pub(super) unsafe fn finish<const R: usize, const P: usize, const T: usize>(
     let i = lane / of_a_sum;
     let (row, column) = (first + i / (P * T), i % (P * T));
     if lane.is_multiple_of(of_a_sum) && row < p.n_out as usize && column < p.columns as usize {
-        if !p.add.is_null() {
+        // Opaque, so that the test for null stays here: before the loops it would cost kernels of 96 registers a spill.
+        let add = p.add.with_addr(opaque(p.add.addr()));
+        if !add.is_null() {
             // SAFETY: row and column exist; `add` may be `y`, whose element only this lane touches.
-            sum += unsafe { global::load(p.add.add(column * p.add_stride as usize + row)) };
+            sum += unsafe { global::load(add.add(column * p.add_stride as usize + row)) };
         }
         // SAFETY: row and column exist; one lane a sum.
         unsafe { global::store(p.y.add(column * p.y_stride as usize + row), sum) };
