@@ -20,6 +20,10 @@ pub struct ModelArgs {
     /// Tokens of a prompt that are computed in one pass, up to 2048
     #[arg(long, value_name = "TOKENS", default_value_t = model::DEFAULT_CHUNK)]
     pub chunk: usize,
+    /// Multiply by quantized matrices without rounding the vectors to 8 bits: slower with few tokens, and the same bits
+    /// however a prompt is cut into passes
+    #[arg(long)]
+    exact_products: bool,
 }
 
 /// The text side of a model.
@@ -49,7 +53,12 @@ impl ModelArgs {
     /// Copies the weights to the device that `global` names, with a bar, and reads the text side.
     pub fn load(&self, global: &Global, checkpoint: &Checkpoint) -> Result<(Model, Text), CliError> {
         let device = global.open()?;
-        let options = LoadOptions { context: self.ctx, chunk: self.chunk, switches: global.switches()? };
+        let options = LoadOptions {
+            context: self.ctx,
+            chunk: self.chunk,
+            switches: global.switches()?,
+            exact_products: self.exact_products,
+        };
         let bar = progress::bytes(global.json);
         let mut told = |done, total| {
             bar.set_length(total);

@@ -195,6 +195,7 @@ fn load(global: &Global, args: &Args, checkpoint: &Checkpoint, app: &App) -> Res
     let (model, text) = args.model.load(global, checkpoint)?;
     let device = model.device().spec().to_owned();
     let options = Options { queue: args.queue, chunk: args.model.chunk };
+    let matrix_bytes = model.matrix_bytes();
     let engine = Engine::start(model, Arc::clone(&text.tokenizer), options).map_err(CliError::failed)?;
     let info = ModelInfo {
         id: checkpoint.name(),
@@ -202,7 +203,7 @@ fn load(global: &Global, args: &Args, checkpoint: &Checkpoint, app: &App) -> Res
         format: format!("{:?}", checkpoint.format()).to_lowercase(),
         parameters: load::parameters(checkpoint),
     };
-    tracing::info!(model = %info.id, %device, context = engine.context(), queue = args.queue, "ready");
+    tracing::info!(model = %info.id, %device, context = engine.context(), queue = args.queue, matrix_bytes, "ready");
     let load::Text { tokenizer, chat, stop_ids } = text;
     app.ready(Served { engine: engine.clone(), tokenizer, chat, stop_ids, info });
     Ok(engine)

@@ -1,29 +1,26 @@
 //! The layers of a model in order, and one pass of tokens through them.
 
 use super::config::{Config, FeedForward, LayerKind};
-use super::layers::Into;
 use super::layers::attention::{Attention, AttentionScratch};
 use super::layers::experts::{ExpertScratch, Experts};
 use super::layers::gdn::{Gdn, GdnScratch};
 use super::layers::mixer::{Mixer, MixerNames, MixerScratch};
 use super::layers::mlp::{Mlp, MlpScratch};
 use super::layers::ple::{Ple, PleScratch};
+use super::products::{Into, products};
 use super::rows::Rows;
 use super::run::{Probe, Run};
 use super::sequence::{MixerState, Sequence};
-use super::weights::{Matrix, Names, Reader, Scope};
+use super::weights::{Matrix, Names, Reader, Scope, Segment};
 use super::{ModelError, OpenError};
 use crate::backend::{BackendError, Buffer, Device};
-use crate::ops::add::Add;
 use crate::ops::dense_embed::embed;
-use crate::ops::dense_product::product;
 use crate::ops::hyper_expand::{ExpandArgs, expand};
 use crate::ops::norm_rms::rms;
-use crate::ops::weights::Stored;
 
 /// All weights of a model.
 pub struct Graph {
-    embedding: Matrix,
+    embedding: Segment,
     /// None where the embedding is the head.
     head: Option<Matrix>,
     last: Last,
@@ -175,7 +172,7 @@ impl Graph {
             None => Last::Norm(top.gain(("norm.weight", "output_norm.weight"), hidden)?),
         };
         Ok(Self {
-            embedding: top.matrix(("embed_tokens.weight", "token_embd.weight"), vocab)?,
+            embedding: top.table(("embed_tokens.weight", "token_embd.weight"), vocab)?,
             head: if config.tied { None } else { Some(reader.bare().matrix(head, vocab)?) },
             last,
             layers: (0..config.layers.len()).map(|n| Layer::load(reader, config, n)).collect::<Result<_, _>>()?,
@@ -193,8 +190,7 @@ impl Graph {
     ) -> Result<(), ModelError> {
         let (n, pick, stream) = (run.tokens, run.pick(), run.stream);
         s.ids.write(tokens)?;
-        let table = Stored::Plain(self.embedding.weights()?);
-        embed(pick, stream, &table, &s.ids.line(n)?, &mut s.embedded.first_mut(n)?)?;
+        embed(pick, stream, &self.embedding.stored()?, &s.ids.line(n)?, &mut s.embedded.first_mut(n)?)?;
         probe.note_top("embed", &s.embedded, n)?;
         let streams = s.residual.width() / s.embedded.width();
         expand(pick, stream, ExpandArgs { h: s.embedded.first(n)?, streams, s: s.residual.first_mut(n)? })?;
@@ -216,11 +212,10 @@ impl Graph {
             (Last::Mixer(_), None) => unreachable!("scratch memory was made for the same configuration"),
         }
         probe.note_top("final", &s.x, n)?;
-        let head = self.head.as_ref().unwrap_or(&self.embedding).weights()?;
+        let head = self.head.as_ref().map_or(std::slice::from_ref(&self.embedding), Matrix::segments);
         let x = if logits == Logits::All { s.x.first(n)? } else { s.x.row(n - 1)? };
         let rows = if logits == Logits::All { n } else { 1 };
-        product(run.pick(), run.stream, &head, &x, &Add::Nothing, &mut s.logits.first_mut(rows)?)?;
-        Ok(())
+        products(run, &x, [(head, Into::Fresh, s.logits.first_mut(rows)?)])
     }
 
     /// The first rows of the logits, `[rows, vocab]`.

@@ -1,7 +1,10 @@
 //! A model on a device, ready to run.
 
+use std::cell::{Cell, RefCell};
+
 use super::config::Config;
 use super::graph::{Graph, Logits, Scratch};
+use super::products::ProductScratch;
 use super::rope::Rope;
 use super::run::{Probe, Run};
 use super::weights::Reader;
@@ -19,6 +22,9 @@ pub struct LoadOptions {
     pub chunk: usize,
     /// Which variants may run.
     pub switches: Switches,
+    /// Products with quantized matrices never round their vectors: the bits of a model whose weights are expanded, but slow
+    /// where a pass has few tokens.
+    pub exact_products: bool,
 }
 
 /// Tokens of a sequence where nobody says otherwise: keys and values are allocated in full.
@@ -30,7 +36,7 @@ pub const MAX_CHUNK: usize = 2048;
 
 impl Default for LoadOptions {
     fn default() -> Self {
-        Self { context: None, chunk: DEFAULT_CHUNK, switches: Switches::default() }
+        Self { context: None, chunk: DEFAULT_CHUNK, switches: Switches::default(), exact_products: false }
     }
 }
 
@@ -46,6 +52,8 @@ pub struct Model {
     graph: Graph,
     /// `None` only while a pass uses it.
     scratch: Option<Scratch>,
+    products: RefCell<ProductScratch>,
+    matrix_bytes: u64,
 }
 
 impl Model {
@@ -70,12 +78,15 @@ impl Model {
         Graph::load(&dry, &config)?;
         dry.finish(config.layers.len())?;
         let total = checkpoint.tensors().map(|tensor| tensor.n_bytes() as u64).sum();
-        let (done, progress) = (std::cell::Cell::new(0u64), std::cell::RefCell::new(progress));
+        let (done, progress) = (Cell::new(0u64), RefCell::new(progress));
         let count = |bytes: u64| {
             done.set(done.get() + bytes);
             (progress.borrow_mut())(done.get(), total);
         };
-        let graph = Graph::load(&Reader::new(checkpoint, device, false, &count), &config)?;
+        let reader = Reader::new(checkpoint, device, false, &count);
+        let graph = Graph::load(&reader, &config)?;
+        let products = ProductScratch::new(device, reader.extent(), options.exact_products)?;
+        let matrix_bytes = reader.bytes();
         let chunk = options.chunk.clamp(1, context.min(MAX_CHUNK));
         Ok(Self {
             rope: Rope::new(device, &config.attention, context)?,
@@ -87,6 +98,8 @@ impl Model {
             context,
             chunk,
             graph,
+            products: RefCell::new(products),
+            matrix_bytes,
         })
     }
 
@@ -94,6 +107,12 @@ impl Model {
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// Memory of its matrices and tables on the device.
+    #[must_use]
+    pub fn matrix_bytes(&self) -> u64 {
+        self.matrix_bytes
     }
 
     /// The device.
@@ -150,6 +169,7 @@ impl Model {
             tokens: tokens.len(),
             rope: self.rope.from(sequence.position)?,
             eps: self.config.eps,
+            products: &self.products,
         };
         self.graph.pass(&run, tokens, sequence, scratch, (logits, probe))?;
         sequence.position += tokens.len();

@@ -15,6 +15,7 @@ mod loaded;
 mod metadata;
 pub mod ngram;
 mod open_error;
+mod products;
 pub mod quant;
 mod ranges;
 mod rope;

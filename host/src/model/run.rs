@@ -1,8 +1,10 @@
 //! One pass of some tokens through the layers: what every layer needs to know, and who may watch.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use super::ModelError;
+use super::products::ProductScratch;
 use super::rows::Rows;
 use crate::backend::Stream;
 use crate::ops::attn_norm_rope::RopeTables;
@@ -21,6 +23,8 @@ pub struct Run<'a> {
     pub rope: RopeTables<'a>,
     /// `rms_norm_eps`.
     pub eps: f32,
+    /// Memory of products with blocks.
+    pub products: &'a RefCell<ProductScratch>,
 }
 
 impl Run<'_> {

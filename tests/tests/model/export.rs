@@ -26,7 +26,7 @@ fn open(model: &str, file: &str) -> Checkpoint {
 }
 
 fn load(checkpoint: &Checkpoint) -> Model {
-    let options = LoadOptions { context: Some(512), ..LoadOptions::default() };
+    let options = LoadOptions { context: Some(512), exact_products: true, ..LoadOptions::default() };
     Model::load(checkpoint, &device(), &options, &mut |_, _| ()).unwrap()
 }
 

@@ -1,6 +1,7 @@
 //! Whole models against values that PyTorch computed: tests/golden/oracle/README.md.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod blocks;
 mod export;
 mod oracle;
 mod parts;

@@ -64,10 +64,10 @@ pub fn device() -> Device {
     Environment::read().unwrap().open(None, DeviceSpec::Emulator).unwrap()
 }
 
-/// A model whose passes have up to `chunk` tokens.
+/// A model whose passes have up to `chunk` tokens, and whose products do not round: neither do the oracle's.
 pub fn load(model: &str, file: &str, chunk: usize) -> Model {
     let checkpoint = Checkpoint::open(&path(model, file)).unwrap();
-    let options = LoadOptions { context: Some(512), chunk, ..LoadOptions::default() };
+    let options = LoadOptions { context: Some(512), chunk, exact_products: true, ..LoadOptions::default() };
     Model::load(&checkpoint, &device(), &options, &mut |_, _| ()).unwrap()
 }
 

@@ -123,11 +123,13 @@ fn a_prompt_may_be_cut_anywhere() {
     for model in MODELS {
         let oracle = Oracle::open(model);
         let tokens = &oracle.tokens(64)[..53];
-        let whole = logits(model, "hf", tokens, 512, &mut Probe::none());
-        for chunk in [1, 3, 8, 40] {
-            let got = logits(model, "hf", tokens, chunk, &mut Probe::none());
-            let same = whole.iter().zip(&got).all(|(a, b)| a.to_bits() == b.to_bits());
-            assert!(same, "{model}: passes of {chunk} tokens give other bits");
+        for (file, chunks) in [("hf", vec![1, 3, 8, 40]), ("model.gguf", vec![1, 40])] {
+            let whole = logits(model, file, tokens, 512, &mut Probe::none());
+            for chunk in chunks {
+                let got = logits(model, file, tokens, chunk, &mut Probe::none());
+                let same = whole.iter().zip(&got).all(|(a, b)| a.to_bits() == b.to_bits());
+                assert!(same, "{model}/{file}: passes of {chunk} tokens give other bits");
+            }
         }
     }
 }

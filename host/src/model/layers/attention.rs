@@ -7,7 +7,7 @@
 //! y       = (softmax(q k^T / sqrt(dim)) v * sigmoid(gate)) W_o
 //! ```
 
-use super::{Into, project, project_into};
+use super::{Into, project, project_all, project_into};
 use crate::backend::{BackendError, Buffer, Device};
 use crate::model::config::{AttentionSizes, QsaSizes};
 use crate::model::rows::Rows;
@@ -147,9 +147,8 @@ impl Attention {
         let (n, first, pick, stream, eps) = (run.tokens, run.rope.first, run.pick(), run.stream, run.eps);
         let AttentionSizes { heads, kv_heads, head_dim: dim, .. } = self.sizes;
         let here = first..first + n;
-        project(run, &self.q, &x.first(n)?, s.qg.first_mut(n)?)?;
-        project(run, &self.k, &x.first(n)?, s.k.first_mut(n)?)?;
-        project(run, &self.v, &x.first(n)?, state.v.range_mut(here.clone())?)?;
+        let (q, k, v) = (s.qg.first_mut(n)?, s.k.first_mut(n)?, state.v.range_mut(here.clone())?);
+        project_all(run, &x.first(n)?, [(&self.q, q), (&self.k, k), (&self.v, v)])?;
         let q_heads = Heads { count: heads, dim, stride: 2 * dim };
         let (qg, q_gain) = (s.qg.first(n)?, self.q_gain.view([dim])?);
         norm_rope(pick, stream, &qg, q_heads, (&q_gain, eps), &run.rope, &mut s.q.first_mut(n)?)?;

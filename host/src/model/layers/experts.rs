@@ -13,14 +13,13 @@ use crate::backend::{BackendError, Device};
 use crate::model::config::ExpertSizes;
 use crate::model::rows::Rows;
 use crate::model::run::{Probe, Run};
-use crate::model::weights::{Matrix, Names, Part, Scope};
+use crate::model::weights::{Matrix, Names, Part, Scope, Segment};
 use crate::model::{ModelError, OpenError};
 use crate::ops::moe_combine::{CombineArgs, combine};
 use crate::ops::moe_plan::{PlanArgs, plan};
 use crate::ops::moe_product::{ExpertProductArgs, Tiles, expert_product};
 use crate::ops::moe_router::{RouterArgs, router};
 use crate::ops::moe_silu_mul::{SiluMulArgs, silu_mul};
-use crate::ops::weights::Stored;
 
 /// Weights.
 pub struct Experts {
@@ -28,9 +27,9 @@ pub struct Experts {
     /// f32 `[count + 1, hidden]`: the router, then the gate of the shared expert.
     router: Matrix,
     /// `[count * 2 inner, hidden]`: for each expert gate rows, then up rows.
-    gate_up: Matrix,
+    gate_up: Segment,
     /// `[count * hidden, inner]`.
-    down: Matrix,
+    down: Segment,
     shared: Mlp,
 }
 
@@ -86,8 +85,8 @@ impl Experts {
         let reader = scope.reader();
         Ok(Self {
             router: Matrix::from_f32(reader.device(), rows, &router)?,
-            gate_up: reader.matrix(&gate_up_parts(scope, sizes, hidden))?,
-            down: reader.matrix(&down_parts(scope, sizes, hidden))?,
+            gate_up: reader.table(&gate_up_parts(scope, sizes, hidden))?,
+            down: reader.table(&down_parts(scope, sizes, hidden))?,
             shared: Mlp::load(scope, SHARED, hidden, sizes.shared_inner)?,
             sizes: sizes.clone(),
         })
@@ -119,7 +118,7 @@ impl Experts {
             pick,
             stream,
             ExpertProductArgs {
-                w: Stored::Plain(self.gate_up.weights()?),
+                w: self.gate_up.stored()?,
                 experts: count,
                 x: x.first(n)?,
                 ids: s.ids.line(pairs)?,
@@ -141,7 +140,7 @@ impl Experts {
             pick,
             stream,
             ExpertProductArgs {
-                w: Stored::Plain(self.down.weights()?),
+                w: self.down.stored()?,
                 experts: count,
                 x: s.inner.split(n, used)?,
                 ids: s.ids.line(pairs)?,

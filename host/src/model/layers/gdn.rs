@@ -13,7 +13,7 @@
 use varve_gpu::delta::CONV_TAPS;
 use varve_gpu::geometry::HEAD_DIM;
 
-use super::{Into, project, project_into};
+use super::{Into, project_all, project_into};
 use crate::backend::{BackendError, Buffer, Device};
 use crate::model::config::GdnSizes;
 use crate::model::rows::Rows;
@@ -140,8 +140,8 @@ impl Gdn {
         let GdnSizes { key_heads, value_heads, head_dim, gate } = self.sizes;
         let (channels, heads) = (self.sizes.channels(), self.sizes.value_heads);
         let z = channels..channels + self.sizes.value_width();
-        project(run, &self.project, &x.first(n)?, s.raw.first_mut(n)?)?;
-        project(run, &self.ba, &x.first(n)?, s.ba.first_mut(n)?)?;
+        let (raw, ba) = (s.raw.first_mut(n)?, s.ba.first_mut(n)?);
+        project_all(run, &x.first(n)?, [(&self.project, raw), (&self.ba, ba)])?;
         let raw = s.raw.columns(n, 0..channels)?;
         let taps = self.taps.view([channels, CONV_TAPS])?;
         let out = s.qkv.first_mut(n)?;

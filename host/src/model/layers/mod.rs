@@ -8,26 +8,25 @@ pub mod mlp;
 pub mod ple;
 
 use super::ModelError;
+pub use super::products::Into;
+use super::products::products;
 use super::rows::Rows;
 use super::run::Run;
 use super::weights::Matrix;
 use crate::backend::{View, ViewMut};
-use crate::ops::add::Add;
-use crate::ops::dense_product::product;
 
 /// `y = W x` for the tokens of the pass.
-fn project(run: &Run<'_>, w: &Matrix, x: &View<'_, f32, 2>, mut y: ViewMut<'_, f32, 2>) -> Result<(), ModelError> {
-    product(run.pick(), run.stream, &w.weights()?, x, &Add::Nothing, &mut y)?;
-    Ok(())
+fn project(run: &Run<'_>, w: &Matrix, x: &View<'_, f32, 2>, y: ViewMut<'_, f32, 2>) -> Result<(), ModelError> {
+    project_all(run, x, [(w, y)])
 }
 
-/// Where a layer's half puts its result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Into {
-    /// Into a buffer of its own, for the mixer to write to the streams.
-    Fresh,
-    /// Added to the residual.
-    Residual,
+/// [`project`] by several matrices.
+fn project_all<const N: usize>(
+    run: &Run<'_>,
+    x: &View<'_, f32, 2>,
+    all: [(&Matrix, ViewMut<'_, f32, 2>); N],
+) -> Result<(), ModelError> {
+    products(run, x, all.map(|(w, y)| (w.segments(), Into::Fresh, y)))
 }
 
 /// The last product of a half: to `y`, or added to it.
@@ -38,7 +37,5 @@ fn project_into(
     into: Into,
     y: &mut Rows<f32>,
 ) -> Result<(), ModelError> {
-    let add = if into == Into::Residual { Add::Itself } else { Add::Nothing };
-    product(run.pick(), run.stream, &w.weights()?, x, &add, &mut y.first_mut(run.tokens)?)?;
-    Ok(())
+    products(run, x, [(w.segments(), into, y.first_mut(run.tokens)?)])
 }

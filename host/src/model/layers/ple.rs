@@ -6,20 +6,19 @@
 //! u    = gate * val;  m = group_norm(u);  s += u + silu(dilated conv(m))
 //! ```
 
-use super::project;
+use super::project_all;
 use crate::backend::{BackendError, Buffer, Device};
 use crate::model::config::{Config, PleHash, PleSizes, StreamSizes};
 use crate::model::ngram::NgramHash;
 use crate::model::rows::Rows;
 use crate::model::run::Run;
-use crate::model::weights::{Matrix, Part, Scope};
+use crate::model::weights::{Matrix, Part, Scope, Segment};
 use crate::model::{ModelError, OpenError};
 use crate::ops::conv_window::{WindowArgs, window};
 use crate::ops::dense_embed::embed;
 use crate::ops::norm_rms::rms;
 use crate::ops::ple_conv::{ConvArgs, conv};
 use crate::ops::ple_gate::{GateArgs, gate};
-use crate::ops::weights::Stored;
 
 /// Weights.
 pub struct Ple {
@@ -29,7 +28,7 @@ pub struct Ple {
     /// Constants of the hash.
     pub hash: NgramHash,
     /// `[rows, dim / heads]`.
-    table: Matrix,
+    table: Segment,
     key: Matrix,
     value: Matrix,
     key_gain: Buffer<f32>,
@@ -95,8 +94,8 @@ impl Ple {
         let (hidden, wide) = (config.hidden, config.wide());
         let (hash, table) = (hash(scope, config, sizes, index)?, table(scope, sizes)?);
         let reach = hash.offsets.iter().zip(&hash.moduli).map(|(o, m)| o.saturating_add(*m)).max().unwrap_or(0);
-        if table.n_out() > 0 && reach > table.n_out() as u64 {
-            let what = format!("the n-gram hash reaches row {reach} of a table of {} rows", table.n_out());
+        if table.rows() > 0 && reach > table.rows() as u64 {
+            let what = format!("the n-gram hash reaches row {reach} of a table of {} rows", table.rows());
             return Err(OpenError::Contradiction { file: scope.reader().file_name(), what });
         }
         let taps = scope.values(("ple.conv1d.weight", "ple_conv1d.weight"), &[wide, sizes.kernel])?;
@@ -131,13 +130,12 @@ impl Ple {
         // Loading checked that no row is beyond the table, whose rows have 32-bit numbers.
         s.ids.write(&rows.iter().map(|&row| u32::try_from(row).unwrap_or(u32::MAX)).collect::<Vec<_>>())?;
         let ids = s.ids.line(rows.len())?;
-        let table = Stored::Plain(self.table.weights()?);
-        embed(pick, stream, &table, &ids, &mut s.emb.split_mut(n, self.sizes.heads())?)?;
-        project(run, &self.key, &s.emb.first(n)?, s.u.first_mut(n)?)?;
+        embed(pick, stream, &self.table.stored()?, &ids, &mut s.emb.split_mut(n, self.sizes.heads())?)?;
+        let (key, value) = ((&self.key, s.u.first_mut(n)?), (&self.value, s.val.first_mut(n)?));
+        project_all(run, &s.emb.first(n)?, [key, value])?;
         rms(pick, stream, &s.u.first(n)?, &self.key_gain.view([wide])?, group, &mut s.key.first_mut(n)?)?;
         let query_gain = self.query_gain.view([wide])?;
         rms(pick, stream, &streams.first(n)?, &query_gain, group, &mut s.query.first_mut(n)?)?;
-        project(run, &self.value, &s.emb.first(n)?, s.val.first_mut(n)?)?;
         let (key, query, val) = (s.key.first(n)?, s.query.first(n)?, s.val.first(n)?);
         gate(pick, stream, GateArgs { key, query, val, streams: count, u: s.u.first_mut(n)? })?;
         rms(pick, stream, &s.u.first(n)?, &self.conv_gain.view([wide])?, group, &mut s.m.first_mut(n)?)?;
@@ -199,14 +197,14 @@ fn checked(scope: &Scope<'_>, hash: NgramHash) -> Result<NgramHash, OpenError> {
 }
 
 /// The table, from one tensor or from its shards in numeric order.
-fn table(scope: &Scope<'_>, sizes: &PleSizes) -> Result<Matrix, OpenError> {
+fn table(scope: &Scope<'_>, sizes: &PleSizes) -> Result<Segment, OpenError> {
     let (reader, width) = (scope.reader(), sizes.dim / sizes.heads());
     let base = "ple.ple_embedding.ngram_embedding.";
     let rows_of = |name: &str| reader.shape_of(name).filter(|shape| shape.len() == 2).map(|shape| shape[0]);
     if reader.is_gguf() {
         let name = "per_layer_token_embd.weight".to_owned();
         let rows = rows_of(&name).unwrap_or(1);
-        return reader.matrix(&[Part::new(name, &[rows, width])]);
+        return reader.table(&[Part::new(name, &[rows, width])]);
     }
     let name = |shard: usize| format!("{}{base}shard_{shard}.weight", scope.name(("", "")));
     let shards = (0..).map(name).map_while(|name| rows_of(&name).map(|rows| Part::new(name, &[rows, width])));
@@ -218,5 +216,5 @@ fn table(scope: &Scope<'_>, sizes: &PleSizes) -> Result<Matrix, OpenError> {
             &[rows_of(&whole).unwrap_or(1), width],
         ));
     }
-    reader.matrix(&parts)
+    reader.table(&parts)
 }

@@ -5,6 +5,6 @@ mod order;
 mod reader;
 pub(super) mod values;
 
-pub use matrix::Matrix;
+pub use matrix::{Matrix, Segment};
 pub use order::tiled_heads;
-pub use reader::{Names, Part, Reader, Scope, is_skipped, prefix_of};
+pub use reader::{Extent, Names, Part, Reader, Scope, is_skipped, prefix_of};

@@ -3,11 +3,11 @@
 //! A model's layers are built twice: first dry, which only looks tensors up, so that all missing and unknown names are
 //! known before a byte is copied; then for real.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
-use super::matrix::Matrix;
-use super::values::{is_readable, row_bytes, to_f32};
+use super::matrix::{Matrix, Segment, Storage};
+use super::values::{format_of, is_readable, row_bytes, to_f32};
 use crate::backend::{Buffer, Device};
 use crate::model::{Checkpoint, DType, Format, OpenError, Tensor};
 use crate::ops::weights::Kind;
@@ -57,6 +57,44 @@ impl Part {
     }
 }
 
+/// A part, its tensor, and how the device can hold it.
+type Found<'a, 'p> = (&'p Part, &'a Tensor, Storage);
+
+/// The storage that all share.
+fn shared(found: &[Found<'_, '_>]) -> Option<Storage> {
+    let (_, _, first) = *found.first()?;
+    found.iter().all(|&(.., storage)| storage == first).then_some(first)
+}
+
+/// Says what is wrong with a matrix without rows, or with rows that are no whole number of blocks.
+fn whole(rows: usize, columns: usize, dtype: DType) -> Result<(), String> {
+    let block = dtype.block_len();
+    if rows == 0 {
+        return Err("has no rows".into());
+    }
+    if columns == 0 || !columns.is_multiple_of(block) {
+        return Err(format!(
+            "has rows of {columns} values, and {dtype} has blocks of {block}: convert the model again"
+        ));
+    }
+    Ok(())
+}
+
+/// Sizes that products with blocks meet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// Values of the longest row in blocks.
+    pub columns: usize,
+    /// Values of the largest segment of blocks.
+    pub values: usize,
+}
+
+impl Extent {
+    fn with(self, [rows, columns]: [usize; 2]) -> Self {
+        Self { columns: self.columns.max(columns), values: self.values.max(rows * columns) }
+    }
+}
+
 /// Reads a checkpoint's tensors onto a device.
 pub struct Reader<'a> {
     checkpoint: &'a Checkpoint,
@@ -67,13 +105,16 @@ pub struct Reader<'a> {
     progress: &'a dyn Fn(u64),
     /// `model.` or `model.language_model.`, or nothing for GGUF.
     prefix: &'static str,
+    extent: Cell<Extent>,
+    bytes: Cell<u64>,
 }
 
 impl<'a> Reader<'a> {
     /// A reader; a dry one copies nothing. `progress` is told the bytes of each tensor that was read.
     pub fn new(checkpoint: &'a Checkpoint, device: &'a Device, dry: bool, progress: &'a dyn Fn(u64)) -> Self {
         let prefix = prefix_of(checkpoint);
-        Self { checkpoint, device, dry, used: RefCell::default(), missing: RefCell::default(), progress, prefix }
+        let (used, missing, extent, bytes) = Default::default();
+        Self { checkpoint, device, dry, used, missing, progress, prefix, extent, bytes }
     }
 
     /// Names outside the layers.
@@ -105,6 +146,16 @@ impl<'a> Reader<'a> {
     /// The device.
     pub fn device(&self) -> &Device {
         self.device
+    }
+
+    /// Memory of the matrices and tables that were read.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.get()
+    }
+
+    /// Sizes of the blocks that were read.
+    pub fn extent(&self) -> Extent {
+        self.extent.get()
     }
 
     /// After a dry run: refuses the checkpoint if tensors are missing, or are there that no part of the model uses.
@@ -150,59 +201,90 @@ impl<'a> Reader<'a> {
         Err(OpenError::Unsupported { file, tensor: tensor.name.clone(), dtype })
     }
 
-    /// The parts one below the other as one matrix. It keeps the parts' type where all have the same 16-bit type, and
-    /// is f32 otherwise.
+    /// The parts one below the other as one matrix, every row as it is stored; neighbours of one storage join.
     pub fn matrix(&self, parts: &[Part]) -> Result<Matrix, OpenError> {
-        let columns = parts[0].columns();
-        let rows = parts.iter().map(|part| part.rows.len()).sum();
-        let mut found = Vec::with_capacity(parts.len());
-        for part in parts {
-            let tensor = self.find(&part.name, &part.shape)?;
-            if let Some(tensor) = tensor {
-                self.readable(tensor)?;
-            }
-            found.push((part, tensor));
-        }
-        let all = |dtype| found.iter().all(|(_, tensor)| tensor.is_some_and(|tensor| tensor.dtype == dtype));
-        let kind = if all(DType::BF16) {
-            Kind::Bf16
-        } else if all(DType::F16) {
-            Kind::F16
-        } else {
-            Kind::F32
-        };
+        let stored = self.stored(parts)?;
         if self.dry {
-            return Ok(Matrix::alloc(self.device, kind, [0, columns])?);
+            return Ok(Matrix::new(Vec::new()));
         }
-        let mut matrix = Matrix::alloc(self.device, kind, [rows, columns])?;
-        let mut at = 0;
-        for (part, tensor) in found {
-            if let Some(tensor) = tensor {
-                self.copy(part, tensor, kind, &mut matrix, at)?;
-            }
-            at += part.rows.len() * columns;
-        }
-        Ok(matrix)
+        let runs = stored.chunk_by(|a, b| a.2 == b.2);
+        let segments = runs.map(|run| self.segment(run, run[0].2)).collect::<Result<_, _>>()?;
+        Ok(Matrix::new(segments))
     }
 
-    /// Copies a part to elements `at..` of the matrix, a few rows at a time.
-    fn copy(&self, part: &Part, tensor: &Tensor, kind: Kind, to: &mut Matrix, at: usize) -> Result<(), OpenError> {
+    /// The parts one below the other as one table, in their storage if they share one, else in f32.
+    pub fn table(&self, parts: &[Part]) -> Result<Segment, OpenError> {
+        let stored = self.stored(parts)?;
+        self.segment(&stored, shared(&stored).unwrap_or(Storage::Plain(Kind::F32)))
+    }
+
+    /// The parts' tensors, checked, and how the device can hold them: those whose columns move lose their blocks.
+    fn stored<'p>(&self, parts: &'p [Part]) -> Result<Vec<Found<'a, 'p>>, OpenError> {
+        let mut found = Vec::with_capacity(parts.len());
+        for part in parts {
+            let Some(tensor) = self.find(&part.name, &part.shape)? else { continue };
+            self.readable(tensor)?;
+            let what = |why: String| format!("tensor `{}` {why}", tensor.name);
+            whole(part.rows.len(), part.columns(), tensor.dtype)
+                .map_err(|why| OpenError::Contradiction { file: self.file(tensor), what: what(why) })?;
+            let storage = match (tensor.dtype, format_of(tensor.dtype)) {
+                (DType::F16, _) => Storage::Plain(Kind::F16),
+                (DType::BF16, _) => Storage::Plain(Kind::Bf16),
+                (_, Some(format)) if part.column_order.is_none() => Storage::Blocks(format),
+                _ => Storage::Plain(Kind::F32),
+            };
+            found.push((part, tensor, storage));
+        }
+        Ok(found)
+    }
+
+    /// The parts as one segment of this storage; without rows in a dry run.
+    fn segment(&self, parts: &[Found<'_, '_>], storage: Storage) -> Result<Segment, OpenError> {
+        let columns = parts.first().map_or(0, |(part, ..)| part.columns());
+        if self.dry {
+            return Ok(Segment::alloc(self.device, Storage::Plain(Kind::F32), [0, columns])?);
+        }
+        let rows: usize = parts.iter().map(|(part, ..)| part.rows.len()).sum();
+        let mut segment = Segment::alloc(self.device, storage, [rows, columns])?;
+        self.bytes.set(self.bytes.get() + segment.bytes() as u64);
+        if matches!(storage, Storage::Blocks(_)) {
+            self.extent.set(self.extent.get().with([rows, columns]));
+        }
+        let mut first = 0;
+        for (part, tensor, _) in parts {
+            self.copy(part, tensor, storage, &mut segment, first)?;
+            first += part.rows.len();
+        }
+        Ok(segment)
+    }
+
+    /// Copies a part to rows `to..` of a segment, a few rows at a time.
+    fn copy(
+        &self,
+        part: &Part,
+        tensor: &Tensor,
+        storage: Storage,
+        segment: &mut Segment,
+        to: usize,
+    ) -> Result<(), OpenError> {
         let columns = part.columns();
         let bytes = self.checkpoint.bytes(tensor);
         let row_len = row_bytes(tensor.dtype, columns);
         let step = (STEP / columns).max(1);
-        let (mut singles, mut halves, mut row) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut singles, mut halves, mut blocks, mut row) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut first = part.rows.start;
         while first < part.rows.end {
             let end = (first + step).min(part.rows.end);
             singles.clear();
             halves.clear();
+            blocks.clear();
             for r in first..end {
                 let stored = part.row_order.as_ref().map_or(r, |order| order[r]);
                 let stored = &bytes[stored * row_len..(stored + 1) * row_len];
-                match (kind, &part.column_order) {
-                    (Kind::F32, None) => to_f32(tensor.dtype, stored, &mut singles),
-                    (Kind::F32, Some(order)) => {
+                match (storage, &part.column_order) {
+                    (Storage::Blocks(_), _) => blocks.extend_from_slice(stored),
+                    (Storage::Plain(Kind::F32), None) => to_f32(tensor.dtype, stored, &mut singles),
+                    (Storage::Plain(Kind::F32), Some(order)) => {
                         row.clear();
                         to_f32(tensor.dtype, stored, &mut row);
                         singles.extend(order.iter().map(|&c| row[c]));
@@ -213,11 +295,11 @@ impl<'a> Reader<'a> {
                     }
                 }
             }
-            let at = at + (first - part.rows.start) * columns;
-            if kind == Kind::F32 {
-                to.write_f32(at, &singles)?;
-            } else {
-                to.write_bits(at, &halves)?;
+            let row = to + first - part.rows.start;
+            match storage {
+                Storage::Blocks(_) => segment.write_blocks(row * row_len, &blocks)?,
+                Storage::Plain(Kind::F32) => segment.write_f32(row * columns, &singles)?,
+                Storage::Plain(_) => segment.write_bits(row * columns, &halves)?,
             }
             (self.progress)(((end - first) * row_len) as u64);
             first = end;
@@ -308,6 +390,11 @@ impl Scope<'_> {
         self.reader.matrix(&[self.part(names, &shape)])
     }
 
+    /// A tensor as a table.
+    pub fn table(&self, names: Names, shape: [usize; 2]) -> Result<Segment, OpenError> {
+        self.reader.table(&[self.part(names, &shape)])
+    }
+
     /// The values of a tensor.
     pub fn values(&self, names: Names, shape: &[usize]) -> Result<Vec<f32>, OpenError> {
         self.reader.values(&self.name(names), shape)
@@ -325,5 +412,25 @@ impl Scope<'_> {
             gain.iter_mut().for_each(|w| *w += 1.0);
         }
         Ok(self.reader.device.upload(&gain)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_are_no_blocks_are_refused() {
+        let error = |rows, columns, dtype| whole(rows, columns, dtype).expect_err("no matrix");
+        assert_eq!(whole(1, 256, DType::Q4_K).and(whole(3, 1, DType::BF16)), Ok(()));
+        assert_eq!(error(0, 256, DType::Q4_K), "has no rows");
+        assert!(error(3, 320, DType::Q4_K).starts_with("has rows of 320 values, and Q4_K has blocks of 256"));
+        assert!(error(3, 0, DType::F32).starts_with("has rows of 0 values"));
+    }
+
+    #[test]
+    fn the_extent_holds_the_longest_row_and_the_most_values() {
+        let extent = Extent::default().with([10, 64]).with([2, 256]).with([3, 32]);
+        assert_eq!(extent, Extent { columns: 256, values: 640 });
     }
 }

@@ -1,28 +1,23 @@
 //! Stored values to f32, as their formats define them.
 
 use half::{bf16, f16};
-use varve_gpu::format::{iq2_xs, iq3_s, iq4_nl, iq4_xs, q3_k, q4_k, q5_k, q6_k, q8_0};
+use varve_gpu::mmvq::Format;
 
 use crate::model::DType;
 
-/// What turns stored rows into values.
-type Expand = fn(&[u8], &mut Vec<f32>);
-
-/// What reads the type, if anything does.
-fn expand(dtype: DType) -> Option<Expand> {
+/// The block format of a type, if it has one that is read.
+#[must_use]
+pub fn format_of(dtype: DType) -> Option<Format> {
     Some(match dtype {
-        DType::F32 => |bytes, out| plain(bytes, out, f32::from_le_bytes),
-        DType::F16 => |bytes, out| plain(bytes, out, |b| f16::from_le_bytes(b).to_f32()),
-        DType::BF16 => |bytes, out| plain(bytes, out, |b| bf16::from_le_bytes(b).to_f32()),
-        DType::Q8_0 => |bytes, out| blocks(bytes, out, q8_0::dequantize),
-        DType::IQ4_NL => |bytes, out| blocks(bytes, out, iq4_nl::dequantize),
-        DType::Q3_K => |bytes, out| blocks(bytes, out, q3_k::dequantize),
-        DType::Q4_K => |bytes, out| blocks(bytes, out, q4_k::dequantize),
-        DType::Q5_K => |bytes, out| blocks(bytes, out, q5_k::dequantize),
-        DType::Q6_K => |bytes, out| blocks(bytes, out, q6_k::dequantize),
-        DType::IQ4_XS => |bytes, out| blocks(bytes, out, iq4_xs::dequantize),
-        DType::IQ3_S => |bytes, out| blocks(bytes, out, iq3_s::dequantize),
-        DType::IQ2_XS => |bytes, out| blocks(bytes, out, iq2_xs::dequantize),
+        DType::Q8_0 => Format::Q8_0,
+        DType::IQ4_NL => Format::IQ4_NL,
+        DType::Q3_K => Format::Q3_K,
+        DType::Q4_K => Format::Q4_K,
+        DType::Q5_K => Format::Q5_K,
+        DType::Q6_K => Format::Q6_K,
+        DType::IQ4_XS => Format::IQ4_XS,
+        DType::IQ3_S => Format::IQ3_S,
+        DType::IQ2_XS => Format::IQ2_XS,
         _ => return None,
     })
 }
@@ -31,18 +26,10 @@ fn plain<const B: usize>(bytes: &[u8], out: &mut Vec<f32>, value: impl Fn([u8; B
     out.extend(bytes.as_chunks::<B>().0.iter().map(|&bytes| value(bytes)));
 }
 
-fn blocks<const B: usize, const V: usize>(bytes: &[u8], out: &mut Vec<f32>, values: fn(&[u8; B], &mut [f32; V])) {
-    let (blocks, start) = (bytes.as_chunks::<B>().0, out.len());
-    out.resize(start + blocks.len() * V, 0.0);
-    for (block, out) in blocks.iter().zip(out[start..].as_chunks_mut::<V>().0) {
-        values(block, out);
-    }
-}
-
 /// Whether [`to_f32`] reads the type.
 #[must_use]
 pub fn is_readable(dtype: DType) -> bool {
-    expand(dtype).is_some()
+    matches!(dtype, DType::F32 | DType::F16 | DType::BF16) || format_of(dtype).is_some()
 }
 
 /// The readable types, as a message lists them.
@@ -56,9 +43,12 @@ pub fn readable() -> String {
 /// # Panics
 /// Where the type is none that [`is_readable`].
 pub fn to_f32(dtype: DType, bytes: &[u8], out: &mut Vec<f32>) {
-    match expand(dtype) {
-        Some(expand) => expand(bytes, out),
-        None => unreachable!("{dtype} was refused when the tensor was looked up"),
+    match (dtype, format_of(dtype)) {
+        (DType::F32, _) => plain(bytes, out, f32::from_le_bytes),
+        (DType::F16, _) => plain(bytes, out, |b| f16::from_le_bytes(b).to_f32()),
+        (DType::BF16, _) => plain(bytes, out, |b| bf16::from_le_bytes(b).to_f32()),
+        (_, Some(format)) => format.dequantize(bytes, out),
+        _ => unreachable!("{dtype} was refused when the tensor was looked up"),
     }
 }
 
