@@ -1,7 +1,7 @@
 //! `mmvq.product/hoist_b5_r1`, `hoist_b5_r2`: `hoist` with five blocks an SM.
 //!
-//! Math, Shapes, Mapping, Order, Barriers as `hoist.rs`
-//!           four columns of Q4_K, Q5_K and IQ4_XS in parts, one after the other: together they would spill
+//! Math, Shapes, Mapping, Order, Barriers as `hoist.rs`; four columns of Q4_K, Q5_K and IQ4_XS come in parts, one after the
+//! other: together they would spill
 //! Budget    96 registers, 0 B shared, 0 B local (enforced by tests/tests/ptx/)
 //! Promise   Bitwise against `plain`
 
