@@ -2,6 +2,7 @@
 
 use varve_gpu::geometry::HEAD_DIM;
 
+use super::dequantize::DequantizeCase;
 use super::mmvq::MmvqCase;
 use super::product::ProductCase;
 use crate::ops::DeltaSizes;
@@ -46,6 +47,12 @@ impl Floor {
         let weights = sizes.n_out * sizes.n_in;
         let values = sizes.tokens * (sizes.n_in + sizes.n_out);
         Self { bytes: (2 * weights + 4 * values) as u64, flops: (2 * weights * sizes.tokens) as u64 }
+    }
+
+    /// `dense.dequantize` to f32: each block once, each value out; two operations a value.
+    pub const fn dense_dequantize(sizes: &DequantizeCase) -> Self {
+        let values = sizes.n_out * sizes.n_in;
+        Self { bytes: (sizes.bytes() + 4 * values) as u64, flops: (2 * values) as u64 }
     }
 
     /// `mmvq.product`: each block once, x in and y out; two operations a weight and vector.

@@ -66,7 +66,7 @@ struct Operands {
 const SOME_BYTES: usize = 4 << 20;
 
 /// At least so many bytes of random blocks, whose scales are of ordinary size.
-fn blocks(format: Format, len: usize) -> Vec<u8> {
+pub(super) fn blocks(format: Format, len: usize) -> Vec<u8> {
     let random = Random::new(1, Array::Key);
     let (_, bytes) = format.block();
     let mut out: Vec<u8> =

@@ -3,6 +3,7 @@
 pub mod case;
 pub mod commit;
 pub mod copy;
+pub mod dequantize;
 pub mod floor;
 pub mod mmvq;
 pub mod mmvq_rows;

@@ -3,6 +3,7 @@
 use varve_gpu::mmvq::Format;
 
 use super::case::{MeasureError, Prepared};
+use super::dequantize::{Dequantize, DequantizeCase};
 use super::mmvq::{Mmvq, MmvqCase};
 use super::product::{Product, ProductCase};
 use super::{commit::Commit, out_norm::OutNorm, prompt::Prompt, window::Window};
@@ -11,6 +12,7 @@ use crate::ops::DeltaSizes;
 use crate::ops::delta_commit::DELTA_COMMIT;
 use crate::ops::delta_out_norm::DELTA_OUT_NORM;
 use crate::ops::delta_rec::{DELTA_REC, StateAfter};
+use crate::ops::dense_dequantize::DENSE_DEQUANTIZE;
 use crate::ops::dense_product::DENSE_PRODUCT;
 use crate::ops::mmvq_product::MMVQ_PRODUCT;
 
@@ -32,6 +34,8 @@ pub enum Planned {
     OutNorm(usize, usize),
     /// `dense.product`.
     Product(ProductCase),
+    /// `dense.dequantize`.
+    Dequantize(DequantizeCase),
     /// `mmvq.product`.
     Mmvq(MmvqCase),
 }
@@ -44,6 +48,7 @@ impl Planned {
             Self::Commit(..) => DELTA_COMMIT.op,
             Self::OutNorm(..) => DELTA_OUT_NORM.op,
             Self::Product(_) => DENSE_PRODUCT.op,
+            Self::Dequantize(_) => DENSE_DEQUANTIZE.op,
             Self::Mmvq(_) => MMVQ_PRODUCT.op,
         }
     }
@@ -55,6 +60,7 @@ impl Planned {
             Self::Commit(..) => DELTA_COMMIT.base().name,
             Self::OutNorm(..) => DELTA_OUT_NORM.base().name,
             Self::Product(_) => DENSE_PRODUCT.base().name,
+            Self::Dequantize(_) => DENSE_DEQUANTIZE.base().name,
             Self::Mmvq(_) => MMVQ_PRODUCT.base().name,
         }
     }
@@ -71,6 +77,7 @@ impl Planned {
             Self::Commit(sizes, states) => Box::new(Commit::new(device, sizes, states)?),
             Self::OutNorm(heads, tokens) => Box::new(OutNorm::new(device, heads, tokens, wanted)?),
             Self::Product(sizes) => Box::new(Product::new(device, sizes, wanted)?),
+            Self::Dequantize(sizes) => Box::new(Dequantize::new(device, sizes, wanted)?),
             Self::Mmvq(sizes) => Box::new(Mmvq::new(device, sizes, wanted)?),
         })
     }
@@ -154,7 +161,8 @@ const MMVQ_SHAPES: [(Format, &[[usize; 2]]); 7] = [
     (Format::IQ3_S, &[[2560, 10_240]]),
 ];
 
-/// The plan of family `dense`: the largest matrices of Qwen3.8-Flash-Next outside its experts, and its narrow one.
+/// The plan of family `dense`: the largest matrices of Qwen3.8-Flash-Next outside its experts, and its narrow one; without
+/// token counts also the largest in blocks of each format, expanded.
 pub fn dense(device: &Device, tokens: &[usize]) -> Vec<Planned> {
     let emulated = device.caps().is_emulator;
     let shapes: &[[usize; 2]] = if emulated { &[[64, 256]] } else { &[[10_240, 2560], [2560, 6144], [324, 10_240]] };
@@ -163,5 +171,9 @@ pub fn dense(device: &Device, tokens: &[usize]) -> Vec<Planned> {
     let matrices = if emulated { 2 } else { 8 };
     let case =
         |&[n_out, n_in]: &[usize; 2], &tokens: &usize| Planned::Product(ProductCase { tokens, n_out, n_in, matrices });
-    shapes.iter().flat_map(|shape| counts.iter().filter(|&&n| n > 0).map(move |n| case(shape, n))).collect()
+    let products = shapes.iter().flat_map(|shape| counts.iter().filter(|&&n| n > 0).map(move |n| case(shape, n)));
+    let [n_out, n_in] = if emulated { [8, 256] } else { [10_240, 2560] };
+    let formats = if tokens.is_empty() { &Format::ALL[..] } else { &[] };
+    let expanded = formats.iter().map(|&format| Planned::Dequantize(DequantizeCase { format, n_out, n_in, matrices }));
+    products.chain(expanded).collect()
 }
