@@ -102,7 +102,7 @@ impl Prepared for Dequantize {
     }
 
     fn tokens(&self) -> usize {
-        self.sizes.n_out
+        1
     }
 
     fn arms(&self) -> &[&'static str] {
