@@ -121,3 +121,93 @@ pub fn products<const N: usize>(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+    use crate::backend::EmulatorConfig;
+    use crate::model::weights::Matrix;
+    use crate::ops::attn_norm_rope::RopeTables;
+    use crate::ops::dispatch::Dispatch;
+    use crate::ops::switches::Switches;
+    use varve_gpu::mmvq::Format;
+
+    const WIDTH: usize = 256;
+    /// Rows of the first segment and of the second.
+    const ROWS: [usize; 2] = [10, 3];
+
+    /// Any codes, with steps of ordinary size.
+    fn blocks(format: Format, rows: usize) -> Vec<u8> {
+        let mut bytes: Vec<u8> = (0..rows * format.block().1).map(|i| (i * 151 + i / 7 * 89) as u8).collect();
+        for (i, block) in bytes.chunks_exact_mut(format.block().1).enumerate() {
+            for &at in format.scales() {
+                block[at..at + 2].copy_from_slice(&(0x1c00 + 77 * i as u16).to_le_bytes());
+            }
+        }
+        bytes
+    }
+
+    /// Rows in blocks of two formats, and the same expanded.
+    fn matrices(device: &Device) -> [Matrix; 2] {
+        let formats = [Format::Q4_K, Format::Q6_K];
+        let mut values = Vec::new();
+        let segments = formats.into_iter().zip(ROWS).map(|(format, rows)| {
+            let bytes = blocks(format, rows);
+            format.dequantize(&bytes, &mut values);
+            Segment::of_blocks(device, format, [rows, WIDTH], &bytes).expect("fits")
+        });
+        let in_blocks = Matrix::new(segments.collect());
+        [in_blocks, Matrix::from_f32(device, [ROWS[0] + ROWS[1], WIDTH], &values).expect("fits")]
+    }
+
+    /// What `tokens` tokens make of a matrix, added to ones if `into` says so; slices have three rows.
+    fn run(device: &Device, matrix: &Matrix, tokens: usize, into: Into, exact: bool) -> Vec<f32> {
+        let (stream, dispatch) = (device.stream().expect("a stream"), Dispatch::new(Switches::default()));
+        let extent = Extent { columns: WIDTH, values: 3 * WIDTH + 5 };
+        let products_scratch = RefCell::new(ProductScratch::new(device, extent, exact).expect("fits"));
+        let angles = device.upload(&[0.0f32; 4]).expect("fits");
+        let table = || angles.view([1, 4]).expect("dense");
+        let run = Run {
+            stream: &stream,
+            dispatch: &dispatch,
+            tokens,
+            rope: RopeTables { cos: table(), sin: table(), first: 0 },
+            eps: 1e-6,
+            products: &products_scratch,
+        };
+        let x: Vec<f32> = (0..tokens * WIDTH).map(|i| (i as f32 * 0.37).sin()).collect();
+        let x = device.upload(&x).expect("fits");
+        let mut y = device.upload(&vec![1.0f32; tokens * matrix.n_out()]).expect("fits");
+        let to = y.view_mut([tokens, matrix.n_out()]).expect("dense");
+        products(&run, &x.view([tokens, WIDTH]).expect("dense"), [(matrix.segments(), into, to)]).expect("runs");
+        y.read().expect("reads")
+    }
+
+    #[test]
+    fn slices_of_rows_give_the_bits_of_expanded_rows() {
+        let device = Device::emulator(EmulatorConfig::default());
+        let [in_blocks, expanded] = matrices(&device);
+        for (tokens, exact) in [(9, false), (2, true)] {
+            for into in [Into::Fresh, Into::Residual] {
+                let got = run(&device, &in_blocks, tokens, into, exact);
+                let wanted = run(&device, &expanded, tokens, into, exact);
+                assert_eq!(got, wanted, "{tokens} tokens, {into:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn few_vectors_are_rounded_and_stay_near() {
+        let device = Device::emulator(EmulatorConfig::default());
+        let [in_blocks, expanded] = matrices(&device);
+        for into in [Into::Fresh, Into::Residual] {
+            let (got, wanted) = (run(&device, &in_blocks, 8, into, false), run(&device, &expanded, 8, into, false));
+            assert_ne!(got, wanted, "a rounded vector changes some sum");
+            let size = wanted.iter().fold(0.0f32, |a, x| a.max(x.abs()));
+            let apart = got.iter().zip(&wanted).fold(0.0f32, |a, (x, y)| a.max((x - y).abs()));
+            assert!(apart < 0.02 * size, "{into:?}: {apart} of {size}");
+        }
+    }
+}

@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(refused(256, 432, 1..3, 2), Ok("narrow"));
         for (why, outcome) in [
             ("a multiple of the 256 values", refused(320, 432, 0..1, 1)),
-            ("0..4 of 3: they must be within", refused(256, 432, 0..4, 4)),
+            ("0..4 of 3, they must be within", refused(256, 432, 0..4, 4)),
             ("`w` has shape [431], needed is [432]", refused(256, 431, 0..1, 1)),
             ("`y` has shape [2, 256], needed is [1, 256]", refused(256, 432, 0..1, 2)),
         ] {

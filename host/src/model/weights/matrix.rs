@@ -22,7 +22,9 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    pub(super) fn new(segments: Vec<Segment>) -> Self {
+    /// Of segments of one width.
+    #[must_use]
+    pub fn new(segments: Vec<Segment>) -> Self {
         Self { n_out: segments.iter().map(|segment| segment.rows).sum(), segments }
     }
 
@@ -143,5 +145,15 @@ impl Segment {
                 n_in: self.columns,
             }),
         })
+    }
+}
+
+#[cfg(test)]
+impl Segment {
+    /// Rows of these blocks.
+    pub fn of_blocks(device: &Device, format: Format, dims: [usize; 2], bytes: &[u8]) -> Result<Self, BackendError> {
+        let mut segment = Self::alloc(device, Storage::Blocks(format), dims)?;
+        segment.write_blocks(0, bytes)?;
+        Ok(segment)
     }
 }
