@@ -55,6 +55,10 @@ impl Part {
     fn columns(&self) -> usize {
         self.shape[self.shape.len() - 1]
     }
+
+    fn values(&self) -> usize {
+        self.rows.len() * self.columns()
+    }
 }
 
 /// A part, its tensor, and how the device can hold it.
@@ -215,7 +219,12 @@ impl<'a> Reader<'a> {
     /// The parts one below the other as one table, in their storage if they share one, else in f32.
     pub fn table(&self, parts: &[Part]) -> Result<Segment, OpenError> {
         let stored = self.stored(parts)?;
-        self.segment(&stored, shared(&stored).unwrap_or(Storage::Plain(Kind::F32)))
+        let storage = shared(&stored);
+        if let (None, false, Some((part, tensor, _))) = (storage, self.dry, stored.first()) {
+            let (file, bytes) = (self.file(tensor), 4 * stored.iter().map(|(part, ..)| part.values()).sum::<usize>());
+            tracing::warn!("{file}: `{}` and what belongs to it have several types: f32, {bytes} bytes", part.name);
+        }
+        self.segment(&stored, storage.unwrap_or(Storage::Plain(Kind::F32)))
     }
 
     /// The parts' tensors, checked, and how the device can hold them: those whose columns move lose their blocks.
