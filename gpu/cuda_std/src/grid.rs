@@ -8,7 +8,7 @@
 
 use crate::imp;
 
-/// Says that the next launch of the stream may start as far as this block goes.
+/// Says that the next launch of the stream may start as far as this block goes. Nothing in modules below sm_90a.
 #[inline(always)]
 pub fn let_next_start() {
     imp::grid::let_next_start();

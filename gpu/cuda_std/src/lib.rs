@@ -13,6 +13,7 @@
 //! | [`shared`] | `shared_array!`, dynamic area, accessors | `.shared`, `ld.shared st.shared` | 75 | an arena a block, ranges checked |
 //! | [`global`] | accessors of 1 to 16 bytes | `ld.global(.nc) st.global` | 75 | ranges checked against the registry |
 //! | [`copy`] | asynchronous copies | `cp.async` | 80 | lands at the wait that covers it |
+//! | [`bulk`] | copies of many bytes, landing counters | `cp.async.bulk mbarrier` | 90a | lands at the first wait for it |
 //! | [`mma`] | `ldmatrix_*` | `ldmatrix` | 75 | lanes gather |
 //! | [`mma`] | `mma_*` | `mma.sync` | 80 | lanes gather, f32 accumulation with k ascending |
 //! | [`barrier`] | `fence_async_shared` | `fence.proxy.async` | 90a | writes since the last one are remembered |
@@ -72,6 +73,7 @@ pub use cuda_std_macros::{kernel, launch_bounds};
 
 pub mod atomic;
 pub mod barrier;
+pub mod bulk;
 pub mod copy;
 pub mod float;
 pub mod global;

@@ -5,6 +5,7 @@ use std::panic::Location;
 use corosensei::Yielder;
 
 use super::arena::Arena;
+use super::bulk::Counter;
 use super::context;
 use super::copy::Copy;
 use super::fault::{Access, Fault, Place, Space, Stuck};
@@ -80,6 +81,8 @@ pub(crate) struct Block {
     /// Whole warpgroups; none before the block's first product.
     pub warpgroups: Vec<Warpgroup>,
     pub barriers: [Barrier; BARRIERS],
+    /// Landing counters of bulk copies.
+    pub landings: Vec<Counter>,
     pub ready: Ready,
     pub arena: Arena,
     pub races: Option<Races>,
@@ -116,6 +119,7 @@ impl Block {
             warps: (0..size.div_ceil(32)).map(|w| Warp::new((size - 32 * w).min(32))).collect(),
             warpgroups: Vec::new(),
             barriers: Default::default(),
+            landings: Vec::new(),
             ready: Ready::new(size as usize),
             races: grid.options.races.then(|| Races::new(size as usize)),
             proxy: grid.products.then(|| Proxy::new(size as usize, arena.len())),
@@ -145,6 +149,7 @@ impl Block {
             barrier.arrived = 0;
             barrier.generation = barrier.generation.wrapping_add(1);
         }
+        self.landings.clear();
         self.ready.start(self.size as usize, grid.options.seed, linear);
         self.arena.start(grid.launch.dynamic_shared as usize);
         if let Some(races) = &mut self.races {

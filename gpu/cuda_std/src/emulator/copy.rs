@@ -57,9 +57,7 @@ fn issue(dst: usize, src: usize, bytes: usize, valid: usize, source: Source) {
         let problem = format!("{valid} valid bytes of {bytes}");
         raise(Fault::BadOperand { place: block.place(source), primitive: "cp_async", problem });
     }
-    if let Err(fault) = block.check_shared(dst, bytes, Access::Copy, source) {
-        raise(fault);
-    }
+    check_destination(dst, bytes, source);
     check_bytes(src, valid, bytes, Access::Copy, source);
     // SAFETY: as above.
     let block = unsafe { &mut *context::block() };
@@ -67,6 +65,15 @@ fn issue(dst: usize, src: usize, bytes: usize, valid: usize, source: Source) {
     block.arena.set_pending(offset, bytes, true);
     let thread = &mut block.threads[context::with(|c| c.linear.get()) as usize];
     thread.copies.push(Copy { dst, src, bytes, valid, group: thread.groups, source });
+}
+
+/// Checks `bytes` bytes that a copy is to write: in an array, aligned to their number, no other copy under way.
+pub(crate) fn check_destination(dst: usize, bytes: usize, source: Source) {
+    // SAFETY: the running block; the reference ends with this function.
+    let block = unsafe { &mut *context::block() };
+    if let Err(fault) = block.check_shared(dst, bytes, Access::Copy, source) {
+        raise(fault);
+    }
 }
 
 /// Host body of [`copy::cp_async_commit`](crate::copy::cp_async_commit).
@@ -127,10 +134,11 @@ fn land(keep: Option<u32>, source: Source) {
 impl Block {
     /// The thread that has a copy under way to some of the bytes at `address`, and where it was issued.
     pub(crate) fn issuer_of(&self, address: usize, bytes: usize) -> Option<([u32; 3], Source)> {
-        self.threads.iter().zip(0..).find_map(|(thread, linear)| {
+        let of_a_thread = self.threads.iter().zip(0..).find_map(|(thread, linear)| {
             let copy = thread.copies.iter().find(|c| c.dst < address + bytes && address < c.dst + c.bytes)?;
             Some((self.thread_index(linear), copy.source))
-        })
+        });
+        of_a_thread.or_else(|| self.bulk_issuer_of(address, bytes))
     }
 
     /// The fault of a thread that exits with copies or products under way.

@@ -177,6 +177,9 @@ impl Runner {
         if block.fault.is_none() {
             block.fault = block.unwaited(thread as u32);
         }
+        if block.fault.is_none() && block.live == 0 {
+            block.fault = block.unlanded();
+        }
     }
 
     /// The fault of a thread that panicked.

@@ -14,6 +14,7 @@
 
 pub(crate) mod atomic;
 pub(crate) mod barrier;
+pub(crate) mod bulk;
 pub(crate) mod copy;
 pub(crate) mod float;
 pub(crate) mod global;

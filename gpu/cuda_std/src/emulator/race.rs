@@ -1,6 +1,6 @@
 //! The race detector for shared memory: vector clocks of the threads, and the last accesses of each word.
 //!
-//! Barriers, named barriers and `sync_warp` order accesses; shuffles, votes and mma do not, as on the hardware. Atomic
+//! Barriers, named barriers, `sync_warp` and bulk copies (from issue to wait) order accesses; shuffles, votes and mma do not, as on the hardware. Atomic
 //! operations are not recorded. A word remembers its last write and two reads, so a race can escape, but none is invented.
 
 use super::block::{Block, Source};
@@ -79,6 +79,18 @@ impl Races {
         }
         self.barriers[barrier] = known;
         self.barriers[barrier].fill(0);
+    }
+
+    /// What the thread did until now, for those who hear of it by other means than a barrier.
+    pub fn tell(&mut self, thread: u32) -> Vec<u32> {
+        let known = self.clock(thread).to_vec();
+        self.clock(thread)[thread as usize] += 1;
+        known
+    }
+
+    /// The thread hears what another one told.
+    pub fn learn(&mut self, thread: u32, known: &[u32]) {
+        join(self.clock(thread), known);
     }
 
     /// The lanes of a warp order their accesses.

@@ -4,9 +4,10 @@ use super::require_sm90a;
 
 #[inline(always)]
 pub(crate) fn let_next_start() {
-    require_sm90a::<()>();
-    // SAFETY: no precondition; not `nomem`, so that it keeps its place among accesses.
-    unsafe { core::arch::asm!("griddepcontrol.launch_dependents;", options(nostack, preserves_flags)) }
+    if cfg!(cuda_sm = "90a") {
+        // SAFETY: no precondition; not `nomem`, so that it keeps its place among accesses.
+        unsafe { core::arch::asm!("griddepcontrol.launch_dependents;", options(nostack, preserves_flags)) }
+    }
 }
 
 #[inline(always)]
