@@ -13,7 +13,7 @@ use crate::delta::{
 };
 use crate::dense::{dequantize_narrow, dequantize_wide, embed_rows, product_rows, product_tile};
 use crate::hyper::{expand_quad, mix_quad, squeeze_quad, write_quad};
-use crate::mmvq::{Instance, hoist, hoist_b3, hoist_b5, il, plain, plain_slot, quantize};
+use crate::mmvq::{Instance, fused, hoist, hoist_b3, hoist_b5, il, plain, plain_slot, quantize};
 use crate::moe::{self, combine_quad, plan_block, router_warp, silu_mul_quad};
 use crate::norm::rms_warp;
 use crate::ple::{conv_quad, gate_warp};
@@ -142,6 +142,17 @@ const PROBE_WGMMA: Budget = Budget {
     reason: "64 sums and 16 registers of A, or 32 sums and 64 of A; no moves",
 };
 
+/// Limits of `mmvq.product/fused`: a block has an SM, and fewer warps the more columns it has.
+fn mmvq_fused(columns: usize) -> Budget {
+    let registers = match columns {
+        1 => 96,
+        2 => 128,
+        4 => 168,
+        _ => 255,
+    };
+    Budget { registers, shared_bytes: 0, reason: "4 calls and their sums; an SM's registers for 20, 16, 12, 8 warps" }
+}
+
 /// Every kernel, family by family.
 pub fn entries() -> Vec<Entry> {
     let entry = |name, kernel, budget| Entry { name, kernel, budget };
@@ -242,6 +253,7 @@ pub fn entries() -> Vec<Entry> {
     products(&mut all, il::INSTANCES, ["mmvq.product/il_r1", "mmvq.product/il_r2", "mmvq.product/il_r4"], MMVQ_IL);
     products(&mut all, hoist::INSTANCES, ["", "mmvq.product/hoist_b4_r2", ""], MMVQ_HOIST);
     products(&mut all, hoist_b3::INSTANCES, ["", "mmvq.product/hoist_b3_r2", ""], MMVQ_HOIST_B3);
+    all.extend(fused::INSTANCES.iter().map(|i| entry("mmvq.product/fused", i.kernel.info(), mmvq_fused(i.columns))));
     products(
         &mut all,
         hoist_b5::INSTANCES,

@@ -195,7 +195,7 @@ pub struct AffineWeights {
 /// have halves of the last word's bytes, below the top bits of those two words' bytes. Lanes of a warp differ in j, so
 /// that what differs is selectors, masks and shifts, never the path.
 #[inline(always)]
-fn scales_and_mins([_, scales, mins, halves]: [u32; 4], j: usize) -> ([i32; 2], [i32; 2]) {
+pub(super) fn scales_and_mins([_, scales, mins, halves]: [u32; 4], j: usize) -> ([i32; 2], [i32; 2]) {
     let (j, late) = (j as u32, j as u32 / 2);
     let pair = 0x10 + 0x22 * (j % 2);
     // Of the word itself or of the halves; of the word for its top bits, or of a zero.

@@ -21,7 +21,7 @@ fn book(codes: u32) -> u32 {
 
 /// Codebook numbers of the low halves of a word's bytes, and of the high ones.
 #[inline(always)]
-fn low_and_high(word: u32) -> [i32; 2] {
+pub(super) fn low_and_high(word: u32) -> [i32; 2] {
     let (first, last) = (book(word), book(word >> 16));
     [0x6420, 0x7531].map(|selector| int::prmt(first, last, selector).cast_signed())
 }

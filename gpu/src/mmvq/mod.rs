@@ -6,13 +6,17 @@
 //! ```text
 //! lane l of 32, slot v of 4:  a[l][v] = 0;  chunk m = v, v + 4, .. :  the lane's call of that chunk joins a[l][v] (call.rs)
 //! s[l] = ((a[l][0] + a[l][1]) + a[l][2]) + a[l][3];  for off = 16, 8, 4, 2, 1:  s[l] = s[l] + s[l xor off];  y = s[0]
-//!                                                               (+ add[r], rounded on its own, where there is one)
 //! ```
 //!
 //! A chunk is the `32 / LPB` consecutive blocks that a warp covers at once, `LPB` lanes to a block. IQ3_S and IQ2_XS have
 //! one slot, which takes all chunks.
 
 pub mod call;
+pub mod fused;
+mod fused_kquants;
+mod fused_others;
+mod fused_quads;
+mod fused_vectors;
 mod group;
 pub mod hoist;
 pub mod hoist_b3;
@@ -53,14 +57,16 @@ pub struct QuantizeParams {
 }
 const _: () = assert!(size_of::<QuantizeParams>() == 40);
 
-/// Launch parameters of every `mmvq.product` variant. `w`, `q8` and `il` are 16-byte, `y` and `add` 4-byte aligned; `y` is
+/// Launch parameters of every `mmvq.product` variant. `w`, `q8`, `il` and `x` are 16-byte, `y` and `add` 4-byte aligned; `y` is
 /// disjoint from the rest, but `add` may be `y` itself.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ProductParams {
     /// `[n_out][n_in / VALUES]` blocks of the kernel's format.
     pub w: *const u8,
-    /// Q8_1 `[columns][n_in / 32]`: `plain` reads it.
+    /// f32 `[columns][x_stride]`: of one or two vectors `fused` reads this, and neither of the next two.
+    pub x: *const f32,
+    /// Q8_1 `[columns][n_in / 32]`: `plain` reads it, and `fused` of more vectors.
     pub q8: *const u32,
     /// Its interleaved copy: all other variants read this.
     pub il: *const u32,
@@ -78,7 +84,7 @@ pub struct ProductParams {
     pub y_stride: u32,
     /// Elements from a vector's add to the next.
     pub add_stride: u32,
-    /// Not read; keeps the struct free of padding.
-    pub reserved: u32,
+    /// Elements from a vector's x to the next.
+    pub x_stride: u32,
 }
-const _: () = assert!(size_of::<ProductParams>() == 64);
+const _: () = assert!(size_of::<ProductParams>() == 72);

@@ -12,7 +12,7 @@
 
 use cuda_std::launch::Bounds;
 use cuda_std::thread::{block_idx_x, thread_idx_x};
-use cuda_std::{float, global, int, kernel, warp};
+use cuda_std::{float, global, grid, int, kernel, warp};
 
 use super::QuantizeParams;
 use crate::format::il::{BLOCK_SUMS, CODE_WORDS, Part};
@@ -45,14 +45,14 @@ pub unsafe fn mmvq_quantize_warp_il(p: QuantizeParams) {
 
 /// A number within the range of f16; a NaN stays.
 #[inline(always)]
-fn clamp_half(v: f32) -> f32 {
+pub(super) fn clamp_half(v: f32) -> f32 {
     if float::abs(v) > MAX_HALF { MAX_HALF.copysign(v) } else { v }
 }
 
 /// `v` to the nearest integer, ties away from zero, within -127 ..= 127; 0 for NaN. What is added is the f32 below 0.5:
 /// 0.5 itself would round 0.49999997 up.
 #[inline(always)]
-fn code(v: f32) -> i32 {
+pub(super) fn code(v: f32) -> i32 {
     const UNDER_HALF: u32 = 0x3EFF_FFFF;
     let up = f32::from_bits(UNDER_HALF | v.to_bits() & 0x8000_0000);
     ((v + up) as i32).clamp(-127, 127)
@@ -60,6 +60,7 @@ fn code(v: f32) -> i32 {
 
 #[inline(always)]
 unsafe fn body<const IL: bool>(p: QuantizeParams) {
+    grid::let_next_start();
     let (lane, nb) = (thread_idx_x() as usize % 32, p.n_in as usize / q8_1::VALUES);
     let all = block_idx_x() as usize * WARPS + thread_idx_x() as usize / 32;
     let (column, block) = (all / nb, all % nb);

@@ -10,8 +10,8 @@ use super::window::{graph_or_wall, launches};
 use crate::backend::{Buffer, Device, Graph, Stream};
 use crate::ops::add::Add;
 use crate::ops::dispatch::Pick;
-use crate::ops::mmvq_product::{MMVQ_PRODUCT, QuantizedMatrix, QuantizedProductSizes, product};
-use crate::ops::mmvq_quantize::{Quantized, QuantizedMut, il_words, q8_words, quantize};
+use crate::ops::mmvq_product::{MMVQ_PRODUCT, QuantizedMatrix, QuantizedProductSizes, Vectors};
+use crate::ops::mmvq_quantize::{QuantizedMut, il_words, q8_words};
 use crate::proof::random::{Array, Random};
 
 /// A measured product.
@@ -107,16 +107,19 @@ impl Operands {
 
     fn launch(&mut self, stream: &Stream, variant: &str, i: usize) -> Result<(), MeasureError> {
         let MmvqCase { format, n_in, n_out, columns, .. } = self.sizes;
-        let base = MMVQ_PRODUCT.base().name;
         let (q8_len, il_len) = (self.q8.len(), self.il.len());
-        let il = if variant == base { None } else { Some(self.il.view_mut([il_len])?) };
-        let mut to = QuantizedMut { q8: self.q8.view_mut([q8_len])?, il };
-        quantize(Pick::Named("warp"), stream, &self.x.view([columns, n_in])?, &mut to)?;
+        let il = if variant == MMVQ_PRODUCT.base().name { None } else { Some(self.il.view_mut([il_len])?) };
+        let to = QuantizedMut { q8: self.q8.view_mut([q8_len])?, il };
         let matrix = &self.matrices[i % self.matrices.len()];
         let w = QuantizedMatrix { format, bytes: matrix.view([matrix.len()])?, n_out, n_in };
-        let il = if variant == base { None } else { Some(self.il.view([il_len])?) };
-        let x = Quantized { q8: self.q8.view([q8_len])?, il, n_in, columns };
-        product(Pick::Named(variant), stream, &w, &x, &Add::Nothing, &mut self.y.view_mut([columns, n_out])?)?;
+        let mut y = self.y.view_mut([columns, n_out])?;
+        Vectors::new(self.x.view([columns, n_in])?, to).product(
+            Pick::Named(variant),
+            stream,
+            &w,
+            &Add::Nothing,
+            &mut y,
+        )?;
         Ok(())
     }
 }

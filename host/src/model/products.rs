@@ -10,8 +10,8 @@ use crate::backend::{BackendError, Buffer, Device, View, ViewMut};
 use crate::ops::add::Add;
 use crate::ops::dense_dequantize::{ValuesMut, dequantize};
 use crate::ops::dense_product;
-use crate::ops::mmvq_product::{self, QuantizedMatrix};
-use crate::ops::mmvq_quantize::{MAX_COLUMNS, Quantized, QuantizedMut, il_words, q8_words, quantize};
+use crate::ops::mmvq_product::{QuantizedMatrix, Vectors};
+use crate::ops::mmvq_quantize::{MAX_COLUMNS, QuantizedMut, il_words, q8_words};
 use crate::ops::weights::{Stored, Weights};
 
 /// Most values of a slice: 64 MiB; a longer row is a slice of its own.
@@ -37,43 +37,6 @@ impl ProductScratch {
             values: device.alloc(extent.values.min(SLICE).max(extent.columns))?,
         })
     }
-
-    /// Rounds x, one to eight vectors.
-    fn round(&mut self, run: &Run<'_>, x: &View<'_, f32, 2>) -> Result<(), ModelError> {
-        let [columns, n_in] = x.dims;
-        let il = Some(self.il.view_strided_mut(0, [il_words(n_in, columns)], [1])?);
-        let q8 = self.q8.view_strided_mut(0, [q8_words(n_in, columns)], [1])?;
-        quantize(run.pick(), run.stream, x, &mut QuantizedMut { q8, il })?;
-        Ok(())
-    }
-
-    /// The vectors of these dimensions that [`Self::round`] made.
-    fn rounded(&self, [columns, n_in]: [usize; 2]) -> Result<Quantized<'_>, ModelError> {
-        let il = Some(self.il.view_strided(0, [il_words(n_in, columns)], [1])?);
-        let q8 = self.q8.view_strided(0, [q8_words(n_in, columns)], [1])?;
-        Ok(Quantized { q8, il, n_in, columns })
-    }
-
-    /// The product with expanded rows, slice by slice.
-    fn expanded(
-        &mut self,
-        run: &Run<'_>,
-        w: &QuantizedMatrix<'_>,
-        x: &View<'_, f32, 2>,
-        add: &Add<'_>,
-        y: &mut ViewMut<'_, f32, 2>,
-    ) -> Result<(), ModelError> {
-        let of_a_slice = self.values.len() / w.n_in;
-        for first in (0..w.n_out).step_by(of_a_slice) {
-            let rows = first..(first + of_a_slice).min(w.n_out);
-            let dims = [rows.len(), w.n_in];
-            let slice = self.values.view_strided_mut(0, dims, [w.n_in, 1])?;
-            dequantize(run.pick(), run.stream, w, rows.clone(), &mut ValuesMut::F32(slice))?;
-            let slice = Weights::F32(self.values.view_strided(0, dims, [w.n_in, 1])?);
-            dense_product::product(run.pick(), run.stream, &slice, x, add, &mut y.part(1, rows)?)?;
-        }
-        Ok(())
-    }
 }
 
 /// Where a product goes.
@@ -97,10 +60,16 @@ pub fn products<const N: usize>(
     x: &View<'_, f32, 2>,
     all: [Product<'_, '_>; N],
 ) -> Result<(), ModelError> {
-    let scratch = &mut *run.products.borrow_mut();
-    let rounds = !scratch.exact && x.dims[0] <= MAX_COLUMNS;
-    if rounds && all.iter().any(|(segments, ..)| segments.iter().any(Segment::is_blocks)) {
-        scratch.round(run, x)?;
+    let ProductScratch { exact, q8, il, values } = &mut *run.products.borrow_mut();
+    let [tokens, n_in] = x.dims;
+    let mut rounded = None;
+    if !*exact
+        && (1..=MAX_COLUMNS).contains(&tokens)
+        && all.iter().any(|(segments, ..)| segments.iter().any(Segment::is_blocks))
+    {
+        let q8 = q8.view_strided_mut(0, [q8_words(n_in, tokens)], [1])?;
+        let il = Some(il.view_strided_mut(0, [il_words(n_in, tokens)], [1])?);
+        rounded = Some(Vectors::new(*x, QuantizedMut { q8, il }));
     }
     for (segments, into, mut y) in all {
         let add = if into == Into::Residual { Add::Itself } else { Add::Nothing };
@@ -108,16 +77,37 @@ pub fn products<const N: usize>(
         for segment in segments {
             let mut y = y.part(1, first..first + segment.rows())?;
             first += segment.rows();
-            match segment.stored()? {
-                Stored::Plain(w) => {
+            match (segment.stored()?, &mut rounded) {
+                (Stored::Plain(w), _) => {
                     dense_product::product(run.pick(), run.stream, &w, x, &add, &mut y)?;
                 }
-                Stored::Blocks(w) if rounds => {
-                    mmvq_product::product(run.pick(), run.stream, &w, &scratch.rounded(x.dims)?, &add, &mut y)?;
+                (Stored::Blocks(w), Some(vectors)) => {
+                    vectors.product(run.pick(), run.stream, &w, &add, &mut y)?;
                 }
-                Stored::Blocks(w) => scratch.expanded(run, &w, x, &add, &mut y)?,
+                (Stored::Blocks(w), None) => expanded(values, run, &w, x, &add, &mut y)?,
             }
         }
+    }
+    Ok(())
+}
+
+/// The product with rows that are expanded to `values`, slice by slice.
+fn expanded(
+    values: &mut Buffer<f32>,
+    run: &Run<'_>,
+    w: &QuantizedMatrix<'_>,
+    x: &View<'_, f32, 2>,
+    add: &Add<'_>,
+    y: &mut ViewMut<'_, f32, 2>,
+) -> Result<(), ModelError> {
+    let of_a_slice = values.len() / w.n_in;
+    for first in (0..w.n_out).step_by(of_a_slice) {
+        let rows = first..(first + of_a_slice).min(w.n_out);
+        let dims = [rows.len(), w.n_in];
+        let slice = values.view_strided_mut(0, dims, [w.n_in, 1])?;
+        dequantize(run.pick(), run.stream, w, rows.clone(), &mut ValuesMut::F32(slice))?;
+        let slice = Weights::F32(values.view_strided(0, dims, [w.n_in, 1])?);
+        dense_product::product(run.pick(), run.stream, &slice, x, add, &mut y.part(1, rows)?)?;
     }
     Ok(())
 }

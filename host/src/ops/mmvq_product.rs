@@ -1,12 +1,12 @@
 //! `mmvq.product`: `y = x W^T` for a quantized matrix and one to eight quantized vectors.
 
-use varve_gpu::mmvq::{Format, Instance, ProductParams, hoist, hoist_b3, hoist_b5, il, plain, plain_slot};
+use varve_gpu::mmvq::{Format, Instance, ProductParams, fused, hoist, hoist_b3, hoist_b5, il, plain, plain_slot};
 
 use super::add::Add;
 use super::checks::{aligned, axis, count, row_stride};
-use super::dispatch::{Needs, OpError, Pick, Preferred, Spread, Table, Variant};
+use super::dispatch::{Needs, OpError, Pick, Preferred, Spread, Staged, Step, Table, Variant};
 use super::exactness::Exactness;
-use super::mmvq_quantize::{Quantized, columns, il_words, length, q8_words};
+use super::mmvq_quantize::{MMVQ_QUANTIZE, Quantized, QuantizedMut, columns, il_words, length, q8_words, quantize};
 use super::tuning::mmvq_rows::{PLAIN, rows_for};
 use crate::backend::{Caps, Launch, Stream, View, ViewMut};
 
@@ -23,6 +23,10 @@ pub struct QuantizedProductSizes {
     pub columns: usize,
     /// Whether the vectors have an interleaved copy.
     pub interleaved: bool,
+    /// Whether the vectors are there as they were before they were quantized, where vector loads can take them.
+    pub as_they_are: bool,
+    /// SMs of the device.
+    pub sms: u32,
     /// The variant that the table of rows names for these sizes on the device of the call.
     pub wanted: &'static str,
 }
@@ -36,7 +40,7 @@ impl QuantizedProductSizes {
             Pick::Named(_) => None,
         };
         let wanted = overridden.unwrap_or_else(|| rows_for(caps, format, columns, n_out));
-        Self { format, n_in, n_out, columns, interleaved: true, wanted }
+        Self { format, n_in, n_out, columns, interleaved: true, as_they_are: true, sms: caps.sms, wanted }
     }
 
     /// The kernel of a list for `columns` columns and `rows` rows a warp.
@@ -71,6 +75,29 @@ fn hoisted(ask: &QuantizedProductSizes, list: &'static [Instance], rows: usize) 
     interleaved(ask, list, rows)
 }
 
+/// Whether `fused` can load the vectors as they are.
+fn takes_as_they_are(x: &View<'_, f32, 2>) -> bool {
+    x.is_aligned(16) && (x.dims[0] == 1 || x.strides[0].is_multiple_of(4))
+}
+
+/// The instance of `fused`. It quantizes one or two vectors itself, and takes more as they are quantized.
+fn fusing(ask: &QuantizedProductSizes) -> Found {
+    if ask.columns <= fused::QUANTIZES && !ask.as_they_are {
+        return Err("the vectors are not there in f32, 16 bytes aligned, with a stride of fours".into());
+    }
+    let room = varve_gpu::format::il::padded(ask.columns);
+    let none = || format!("no instance for {} with room for {room} vectors", ask.format.name());
+    ask.find(fused::INSTANCES, room, None).ok_or_else(none)
+}
+
+/// Its launch: a block an SM, as far as there are rows for its warps.
+fn fused_launch(ask: &QuantizedProductSizes) -> Launch {
+    let room = varve_gpu::format::il::padded(ask.columns);
+    let blocks = ask.n_out.div_ceil(fused::warps(room) as usize).min(ask.sms as usize);
+    let dynamic_shared = fused::shared_of(ask.format, room, ask.n_in as u32);
+    Launch { dynamic_shared, ..Launch::new(axis(blocks), fused::bounds(room).threads) }
+}
+
 /// The base's: its columns are at least the call's.
 fn based(ask: &QuantizedProductSizes) -> Found {
     let room = match ask.columns {
@@ -102,10 +129,27 @@ macro_rules! variant {
     };
 }
 
+/// The variant that quantizes one or two vectors itself.
+pub const FUSED: &str = "fused";
+
 /// The variants. All give the same bits; which one runs, the table of rows says (`tuning::mmvq_rows`).
 pub static MMVQ_PRODUCT: Table<QuantizedProductSizes, ProductParams> = Table {
     op: "mmvq.product",
     rows: &[
+        Variant {
+            name: FUSED,
+            kernel: |ask| fusing(ask).map(|instance| instance.kernel),
+            launch: fused_launch,
+            staged: Some(Staged {
+                scratch_floats: |_| 0,
+                steps: |_, call, _| {
+                    vec![Step { early: true, kernel: call.kernel, launch: call.launch, params: call.params }]
+                },
+            }),
+            needs: Needs { cc: 90, spread: Spread::Any },
+            preferred: Preferred::Tabled(|ask| ask.wanted),
+            exactness: Exactness::Bitwise,
+        },
         variant!("hoist_b5_r1", hoisted, hoist_b5::INSTANCES, 1),
         variant!("hoist_b5_r2", hoisted, hoist_b5::INSTANCES, 2),
         variant!("hoist_b4_r2", hoisted, hoist::INSTANCES, 2),
@@ -157,6 +201,13 @@ pub fn product(
     }
     let n_out = count(op, "rows", w.n_out, i32::MAX as u32)?;
     w.expect(op, "w")?;
+    let x_stride = match &x.x {
+        Some(view) => {
+            view.expect(op, "x", [x.columns, x.n_in])?;
+            row_stride(op, "x strides", view.strides, 1)?
+        }
+        None => 0,
+    };
     x.q8.expect(op, "q8", [q8_words(x.n_in, x.columns)])?;
     x.q8.expect_dense(op, "q8")?;
     aligned(op, "q8", x.q8.is_aligned(16))?;
@@ -174,10 +225,12 @@ pub fn product(
     let caps = stream.device().caps();
     let sizes = QuantizedProductSizes {
         interleaved: x.il.is_some(),
+        as_they_are: x.x.as_ref().is_some_and(takes_as_they_are),
         ..QuantizedProductSizes::on(caps, pick, w.format, [w.n_in, w.n_out], x.columns)
     };
     let params = ProductParams {
         w: w.bytes.ptr(),
+        x: x.x.map_or(std::ptr::null(), |x| x.ptr()),
         q8: x.q8.ptr(),
         il: x.il.map_or(std::ptr::null(), |il| il.ptr()),
         y: y.ptr_mut(),
@@ -187,11 +240,58 @@ pub fn product(
         columns: vectors,
         y_stride,
         add_stride,
-        reserved: 0,
+        x_stride,
     };
     // SAFETY: shapes, strides and alignment were checked; variants that read the copy or more than 2-byte alignment have
     // no instance where it is not there; views borrow their buffers, and y's exclusively.
     unsafe { MMVQ_PRODUCT.enqueue(pick, stream, &sizes, params) }
+}
+
+/// Vectors of one or more products, which are quantized once for all of them, as far as one needs it.
+#[derive(Debug)]
+pub struct Vectors<'a> {
+    x: View<'a, f32, 2>,
+    to: QuantizedMut<'a>,
+    is_quantized: bool,
+}
+
+impl<'a> Vectors<'a> {
+    /// x f32 `[columns, n_in]`; `to` is room for their Q8_1 and its interleaved copy.
+    #[must_use]
+    pub fn new(x: View<'a, f32, 2>, to: QuantizedMut<'a>) -> Self {
+        Self { x, to, is_quantized: false }
+    }
+
+    /// [`product`] with these vectors.
+    ///
+    /// # Errors
+    /// As [`product`] and [`quantize`].
+    pub fn product(
+        &mut self,
+        pick: Pick<'_>,
+        stream: &Stream,
+        w: &QuantizedMatrix<'_>,
+        add: &Add<'_>,
+        y: &mut ViewMut<'_, f32, 2>,
+    ) -> Result<&'static str, OpError> {
+        let ([columns, n_in], device) = (self.x.dims, stream.device());
+        let sizes = QuantizedProductSizes {
+            as_they_are: takes_as_they_are(&self.x),
+            ..QuantizedProductSizes::on(device.caps(), pick, w.format, [w.n_in, w.n_out], columns)
+        };
+        let taken = match pick {
+            Pick::Best(dispatch) => MMVQ_PRODUCT.select(dispatch, device, &sizes)?.variant,
+            Pick::Named(name) => name,
+        };
+        let quantizes_itself = taken == FUSED && columns <= fused::QUANTIZES;
+        if !quantizes_itself && !self.is_quantized {
+            quantize(Pick::Named(MMVQ_QUANTIZE.base().name), stream, &self.x, &mut self.to)?;
+            self.is_quantized = true;
+        }
+        let il = self.to.il.as_ref().map(ViewMut::as_view);
+        let vectors = Quantized { x: Some(self.x), q8: self.to.q8.as_view(), il, n_in, columns };
+        product(Pick::Named(taken), stream, w, &vectors, add, y)
+    }
 }
 
 #[cfg(test)]
@@ -232,7 +332,7 @@ mod tests {
             let mut y = device.upload(&vec![0f32; columns * y_rows]).expect("fits");
             let matrix =
                 QuantizedMatrix { format: Format::Q6_K, bytes: w.view([w_bytes]).expect("dense"), n_out: 3, n_in };
-            let x = Quantized { q8: q8.view([q8.len()]).expect("dense"), il: None, n_in: x_in, columns };
+            let x = Quantized { x: None, q8: q8.view([q8.len()]).expect("dense"), il: None, n_in: x_in, columns };
             let mut y = y.view_mut([columns, y_rows]).expect("dense");
             product(Pick::Named(PLAIN), &stream, &matrix, &x, &Add::Nothing, &mut y).map_err(|error| error.to_string())
         };

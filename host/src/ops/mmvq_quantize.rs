@@ -32,6 +32,8 @@ pub const MAX_COLUMNS: usize = il::MAX_COLUMNS;
 /// Quantized vectors on a device, for [`product`](super::mmvq_product::product).
 #[derive(Clone, Copy, Debug)]
 pub struct Quantized<'a> {
+    /// The vectors as they were, f32 `[columns, n_in]`, if they are there: the variant that quantizes itself reads only these.
+    pub x: Option<View<'a, f32, 2>>,
     /// Q8_1 `[columns, n_in / 32]`, [`q8_words`] words.
     pub q8: View<'a, u32, 1>,
     /// The interleaved copy, [`il_words`] words, if there is one: without it the base variant runs.
@@ -42,7 +44,7 @@ pub struct Quantized<'a> {
     pub columns: usize,
 }
 
-/// Where [`quantize`] writes; the fields are those of [`Quantized`].
+/// Where [`quantize`] writes; the fields are those of the same name of [`Quantized`].
 #[derive(Debug)]
 pub struct QuantizedMut<'a> {
     /// Q8_1, [`q8_words`] words.

@@ -53,9 +53,9 @@ pub enum Preferred<A: 'static> {
     },
 }
 
-/// A variant that one call launches in several steps, with scratch between them.
+/// A variant that one call launches in several steps, with scratch between them, or in one that may start early.
 pub struct Staged<A: 'static, P: Copy + 'static> {
-    /// f32 elements of scratch. Pure.
+    /// f32 elements of scratch, or 0 for none. Pure.
     pub scratch_floats: fn(&A) -> usize,
     /// The launches of a call, in order, from the row's choice, the call's parameters and the address of the scratch.
     /// Pure: nothing is read at the address.
@@ -118,7 +118,11 @@ impl<A: 'static, P: Copy + 'static> Variant<A, P> {
         };
         let Some(staged) = &self.staged else { return Ok(Ok(launch(&call)?)) };
         let enqueue = |scratch| (staged.steps)(ask, &call, scratch).iter().try_for_each(launch);
-        match stream.with_scratch((staged.scratch_floats)(ask), enqueue) {
+        let floats = (staged.scratch_floats)(ask);
+        if floats == 0 {
+            return Ok(Ok(enqueue(std::ptr::null_mut())?));
+        }
+        match stream.with_scratch(floats, enqueue) {
             Ok(enqueued) => Ok(Ok(enqueued?)),
             Err(error) => Ok(Err(Reason::Scratch(error))),
         }

@@ -3,14 +3,14 @@
 use std::ops::Range;
 
 use varve_gpu::format::{il, q8_1};
-use varve_gpu::mmvq::Format;
+use varve_gpu::mmvq::{Format, fused};
 
 use super::super::delta_rec::DATA;
 use super::operand::{Added, LAWS, Layout, Loaded, Matrix};
 use super::{Case, Expected, Promised, Scale, Values, prove, variants};
 use crate::backend::{BackendError, Device};
 use crate::ops::dispatch::Pick;
-use crate::ops::mmvq_product::{MMVQ_PRODUCT, QuantizedMatrix, QuantizedProductSizes, product};
+use crate::ops::mmvq_product::{FUSED, MMVQ_PRODUCT, QuantizedMatrix, QuantizedProductSizes, product};
 use crate::ops::mmvq_quantize::{MMVQ_QUANTIZE, QuantizeSizes, Quantized, QuantizedMut, il_words, q8_words, quantize};
 use crate::proof::random::{Array, Random};
 use crate::proof::reference::mmvq as reference;
@@ -315,13 +315,17 @@ impl Case for Product {
                 q8: q8.view_mut([len]).map_err(BackendError::from)?,
                 il: Some(il.view_mut([room]).map_err(BackendError::from)?),
             };
-            quantize(Pick::Named(MMVQ_QUANTIZE.base().name), &stream, &x.view(piece)?, &mut to)?;
-            let vectors = Quantized { q8: to.q8.as_view(), il: to.il.as_ref().map(|il| il.as_view()), n_in, columns };
             let row = MMVQ_PRODUCT.row(variant)?;
             let fits = MMVQ_PRODUCT.launch_of(row, device.caps(), &self.sizes(device, columns)).is_ok();
-            let pick = Pick::Named(if fits { variant } else { MMVQ_PRODUCT.base().name });
+            let taken = if fits { variant } else { MMVQ_PRODUCT.base().name };
+            // What quantizes itself finds blocks that are not numbers.
+            if taken != FUSED || columns > fused::QUANTIZES {
+                quantize(Pick::Named(MMVQ_QUANTIZE.base().name), &stream, &x.view(piece)?, &mut to)?;
+            }
+            let il = to.il.as_ref().map(|il| il.as_view());
+            let vectors = Quantized { x: Some(x.view(piece)?), q8: to.q8.as_view(), il, n_in, columns };
             let add = self.added.of(other.view(piece)?);
-            product(pick, &stream, &matrix, &vectors, &add, &mut y.view_mut(piece)?)?;
+            product(Pick::Named(taken), &stream, &matrix, &vectors, &add, &mut y.view_mut(piece)?)?;
         }
         let y = y.read()?;
         let seen = self.seen();
