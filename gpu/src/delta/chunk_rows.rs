@@ -57,6 +57,16 @@ impl RowSource {
         rows
     }
 
+    /// Asks L2 for half `half` of the rows of the chunk from token `first` on.
+    #[inline(always)]
+    pub fn fetch(&self, first: usize, half: usize) {
+        let token = first + self.warp % 2 * ROWS + half * (ROWS / 2) + warp::lane_id() as usize % 8;
+        if token < self.tokens {
+            // SAFETY: a token of the sequence. Lanes 8 apart have their quads in different lines.
+            unsafe { global::prefetch_l2(self.from.wrapping_add(token * int::opaque(self.stride))) };
+        }
+    }
+
     /// Splits the rows into the images at `images`.
     ///
     /// # Safety
@@ -99,12 +109,12 @@ pub struct ValueQuads {
 }
 
 impl ValueQuads {
-    /// For warp `warp`, columns `column .. + 64` of value head `head` of the block's sequence `p`.
+    /// For warp `warp`, half `half` of the columns of value head `head` of the block's sequence `p`.
     #[inline(always)]
-    pub fn new(p: &RecParams, head: usize, column: usize, warp: usize) -> Self {
+    pub fn new(p: &RecParams, head: usize, half: usize, warp: usize) -> Self {
         let lane = warp::lane_id() as usize;
         let (token, quad) = (2 * warp + lane / 16, lane % 16);
-        let at = head * HEAD_DIM + column + 4 * quad;
+        let at = head * HEAD_DIM + half * 64 + 4 * quad;
         Self {
             v: p.qkv.wrapping_add(2 * p.key_heads as usize * HEAD_DIM + at),
             v_stride: p.qkv_stride as usize,
@@ -131,6 +141,16 @@ impl ValueQuads {
             let bytes = if token + 2 * SPLITTERS * i < self.tokens { 16 } else { 0 };
             // SAFETY: token < 32, quad < 16; a token of the sequence, columns of the head, read only, or nothing is read.
             unsafe { cp_async16_zfill(to.add(at), from.wrapping_add(2 * SPLITTERS * i * stride), bytes) };
+        }
+    }
+
+    /// Asks L2 for the warp's part of v of the chunk from token `first` on.
+    #[inline(always)]
+    pub fn fetch(&self, first: usize) {
+        let token = first + self.token + 2 * SPLITTERS * (self.quad % VALUE_QUADS);
+        if token < self.tokens {
+            // SAFETY: a token of the sequence. Quads of each remainder are in both lines.
+            unsafe { global::prefetch_l2(self.v.wrapping_add(token * int::opaque(self.v_stride))) };
         }
     }
 

@@ -43,14 +43,13 @@ pub unsafe fn walk<P: Products<PAIRS>, const PAIRS: bool, const ALIGN: usize, co
     // The shuffle tells the compiler that a warp is of one mind.
     let warp = warp::shfl_idx(thread_idx_x() / 32, 0) as usize;
     let (head, half) = (block_idx_x() as usize / SPLIT, block_idx_x() as usize % SPLIT);
-    let column = half * SCANNERS * COLUMNS;
     let ring = Ring::<PAIRS, ALIGN, STAGES>::here();
     if warp >= SCANNERS {
         // SAFETY: prep of this pass has filled the slots of its chunks.
-        unsafe { ring.fill(&whole, &p, head, column, warp - SCANNERS, P::make_visible) };
+        unsafe { ring.fill(&whole, &p, head, half, warp - SCANNERS, P::make_visible) };
         return;
     }
-    let lane = Lane::new(&p, head, column + warp * COLUMNS);
+    let lane = Lane::new(&p, head, (half * SCANNERS + warp) * COLUMNS);
     let mut state = Scaled::load(&lane);
     let chunks = (p.tokens as usize).div_ceil(CHUNK);
     for chunk in 0..chunks {
