@@ -33,12 +33,15 @@ const fn groups_bytes<F: Quad>(columns: u32, n_in: u32) -> u32 {
     (n_in / q8_1::VALUES as u32).div_ceil(group_blocks::<F>()) * group_bytes::<F>(columns)
 }
 
-/// Bytes of the vectors' place: the groups, and of more columns than are quantized here a landing counter and the Q8_1 that they are made from.
+/// Bytes of the vectors' place: the groups, and of more columns than are quantized here a landing counter and the Q8_1 that
+/// they are made from. Vectors beyond all shared memory have the 2^30 that none has.
 #[cfg(not(target_arch = "nvptx64"))]
 pub(super) const fn vector_bytes<F: Quad>(columns: u32, n_in: u32) -> u32 {
-    let q8 =
-        if columns > QUANTIZES as u32 { HEAD + columns * n_in / q8_1::VALUES as u32 * q8_1::BYTES as u32 } else { 0 };
-    groups_bytes::<F>(columns, n_in) + q8.next_multiple_of(16)
+    let (blocks, columns) = ((n_in / q8_1::VALUES as u32) as u64, columns as u64);
+    let groups = blocks.div_ceil(group_blocks::<F>() as u64) * group_bytes::<F>(columns as u32) as u64;
+    let q8 = if columns > QUANTIZES as u64 { HEAD as u64 + columns * blocks * q8_1::BYTES as u64 } else { 0 };
+    let bytes = groups + q8.next_multiple_of(16);
+    if bytes < 1 << 30 { bytes as u32 } else { 1 << 30 }
 }
 
 /// Bytes of a landing counter and what follows it.

@@ -39,7 +39,10 @@ impl QuantizedProductSizes {
             Pick::Best(dispatch) => dispatch.switches.mmvq_rows.get(format, columns, n_out),
             Pick::Named(_) => None,
         };
-        let wanted = overridden.unwrap_or_else(|| rows_for(caps, format, columns, n_out));
+        let wanted = overridden.unwrap_or_else(|| match rows_for(caps, format, columns, n_out) {
+            FUSED if fused_shared(format, columns, n_in) > caps.shared_optin_bytes => "il_r2",
+            wanted => wanted,
+        });
         Self { format, n_in, n_out, columns, interleaved: true, as_they_are: true, sms: caps.sms, wanted }
     }
 
@@ -90,11 +93,16 @@ fn fusing(ask: &QuantizedProductSizes) -> Found {
     ask.find(fused::INSTANCES, room, None).ok_or_else(none)
 }
 
+/// Shared memory of its block: pieces of rows, and the vectors, which may be too long for it.
+fn fused_shared(format: Format, columns: usize, n_in: usize) -> u32 {
+    fused::shared_of(format, varve_gpu::format::il::padded(columns), u32::try_from(n_in).unwrap_or(u32::MAX))
+}
+
 /// Its launch: a block an SM, as far as there are rows for its warps.
 fn fused_launch(ask: &QuantizedProductSizes) -> Launch {
     let room = varve_gpu::format::il::padded(ask.columns);
     let blocks = ask.n_out.div_ceil(fused::warps(room) as usize).min(ask.sms as usize);
-    let dynamic_shared = fused::shared_of(ask.format, room, ask.n_in as u32);
+    let dynamic_shared = fused_shared(ask.format, ask.columns, ask.n_in);
     Launch { dynamic_shared, ..Launch::new(axis(blocks), fused::bounds(room).threads) }
 }
 
@@ -309,6 +317,18 @@ mod tests {
                 assert!(base.symbol().contains(format.name()), "{}", base.symbol());
             }
         }
+    }
+
+    #[test]
+    fn vectors_too_long_for_shared_memory_take_another_variant() {
+        let caps = crate::backend::known_card("H200").expect("a known card");
+        let wanted = |n_in, columns| {
+            QuantizedProductSizes::on(&caps, Pick::Named(""), Format::Q6_K, [n_in, 10_240], columns).wanted
+        };
+        assert_eq!(
+            [wanted(2560, 8), wanted(12_288, 8), wanted(12_288, 1), wanted(1 << 20, 1)],
+            [FUSED, "il_r2", FUSED, "il_r2"]
+        );
     }
 
     #[test]

@@ -56,7 +56,8 @@ fn a_tail_without_its_select_is_noticed() {
             columns: 1,
             y_stride: 1,
             add_stride: 0,
-            reserved: 0,
+            x_stride: 0,
+            x: std::ptr::null(),
         };
         // SAFETY: a matrix of one row, its vector's copy and one result, all of which outlive the launch.
         unsafe { device.stream().unwrap().launch(kernel, Launch::new(1, BOUNDS.threads), params) }.unwrap();
