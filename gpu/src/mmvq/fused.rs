@@ -223,11 +223,10 @@ impl Rows {
         let start = from.wrapping_sub(off as usize);
         let tail = if end == self.end { (self.end.addr() % 16) as u32 } else { 0 };
         let whole = (off + bytes - tail).next_multiple_of(16);
-        // SAFETY: inside the matrix, from and to multiples of 16; the slot has room.
+        // SAFETY: inside the matrix, from and to multiples of 16; the slot has room. A block has more than 32 bytes, so that at
+        // least 16 are copied.
         unsafe {
-            if whole > 0 {
-                bulk::copy(slot.bytes, start, whole, slot.landing);
-            }
+            bulk::copy(slot.bytes, start, whole, slot.landing);
             let mut at = whole as usize;
             while at < (whole + tail) as usize {
                 shared::store(slot.bytes.add(at).cast::<u16>(), global::load_nc(start.add(at).cast()));
