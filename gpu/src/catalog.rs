@@ -253,7 +253,9 @@ pub fn entries() -> Vec<Entry> {
     products(&mut all, il::INSTANCES, ["mmvq.product/il_r1", "mmvq.product/il_r2", "mmvq.product/il_r4"], MMVQ_IL);
     products(&mut all, hoist::INSTANCES, ["", "mmvq.product/hoist_b4_r2", ""], MMVQ_HOIST);
     products(&mut all, hoist_b3::INSTANCES, ["", "mmvq.product/hoist_b3_r2", ""], MMVQ_HOIST_B3);
-    all.extend(fused::INSTANCES.iter().map(|i| entry("mmvq.product/fused", i.kernel.info(), mmvq_fused(i.columns))));
+    for instance in fused::ALL.into_iter().flatten() {
+        all.push(entry("mmvq.product/fused", instance.kernel.info(), mmvq_fused(instance.columns)));
+    }
     products(
         &mut all,
         hoist_b5::INSTANCES,

@@ -3,17 +3,17 @@
 //!
 //! Math      y[c][r] = sum over k of W[r][k] x[c][k], in the steps of `call`; up to two x are quantized as `mmvq.quantize` does it
 //! Shapes    `ProductParams`; up to two `x` 16-byte aligned, their stride a multiple of 4
-//! Mapping   grid at most a block an SM, block 640, of two columns 512, of four 384, of eight 256: rows are dealt to the warps
-//!           in runs of neighbours. A warp has two pieces of rows in shared memory, which bulk copies bring; lane l plays four
-//!           lanes of the module's order, 4 (l / 4) .. + 3, of slot l % 4: they share scales and 16 bytes of a column's codes
+//! Mapping   grid at most a block an SM, block 640: rows are dealt to the warps in runs of neighbours. A warp has two pieces of
+//!           rows in shared memory, which bulk copies bring; lane l plays four lanes of the module's order, 4 (l / 4) .. + 3, of
+//!           slot l % 4: they share scales and 16 bytes of a column's codes
 //! Order     the module's: a 4 x 4 transpose brings the slots of a lane together at the end of a row
 //! Barriers  of the block two, behind the landing counters and behind the vectors; of the warp one a piece, before its place is
 //!           filled again
-//! Budget    96 registers, of two columns 128, of four 168, of eight 255; 0 B shared but the dynamic, 0 B local (enforced by
-//!           tests/tests/ptx/)
+//! Budget    96 registers, 0 B shared beside the dynamic, 0 B local (enforced by tests/tests/ptx/)
 //! Promise   Bitwise against `plain`
 //!
-//! The copies of the first pieces start before the launch ahead has ended, which may write the vectors but not the matrix.
+//! Here are the kernels of one column, and what all share; those of two, four and eight are in fused_c2.rs, fused_c4.rs and
+//! fused_c8.rs, with fewer warps, since their sums take registers. The copies of the first pieces start before the launch ahead has ended, which may write the vectors but not the matrix.
 //! From four columns on two rows go side by side, since what is read of the columns is the larger part. A copy goes from the
 //! multiple of 16 below a piece to the one above it, whatever the format's alignment; what the matrix has behind its last
 //! multiple of 16, a lane brings.
@@ -22,9 +22,10 @@ use cuda_std::barrier::sync_threads;
 use cuda_std::int::opaque;
 use cuda_std::launch::Bounds;
 use cuda_std::thread::{block_idx_x, grid_dim_x, thread_idx_x};
-use cuda_std::{bulk, global, grid, kernel, shared, warp};
+use cuda_std::{bulk, global, grid, shared, warp};
 
 use super::ProductParams;
+use super::fused_instances::instances;
 use super::fused_kquants::{Q3Quad, Q4Quad, Q5Quad, Q6Quad};
 use super::fused_others::{Q8Quad, Xs4Quad};
 use super::fused_quads::{Lane, Quad};
@@ -32,24 +33,29 @@ use super::fused_quads::{Lane, Quad};
 use super::fused_vectors::vector_bytes;
 use super::fused_vectors::{Group, quantize, take};
 use super::sums::finish;
+use super::{fused_c2, fused_c4, fused_c8};
 
-/// One column: twenty warps, one block an SM. The more columns, the more registers their sums take.
-pub const ONE: Bounds = Bounds { threads: 640, min_blocks: 1 };
-/// Two columns.
-pub const TWO: Bounds = Bounds { threads: 512, min_blocks: 1 };
-/// Four columns.
-pub const FOUR: Bounds = Bounds { threads: 384, min_blocks: 1 };
-/// Eight columns.
-pub const EIGHT: Bounds = Bounds { threads: 256, min_blocks: 1 };
+/// Twenty warps, one block an SM.
+pub const BOUNDS: Bounds = Bounds { threads: 640, min_blocks: 1 };
+
+instances! {
+    BOUNDS;
+    mmvq_product_fused_q6_k_t1 MMVQ_PRODUCT_FUSED_Q6_K_T1 Q6Quad Q6_K 1 1;
+    mmvq_product_fused_q5_k_t1 MMVQ_PRODUCT_FUSED_Q5_K_T1 Q5Quad Q5_K 1 1;
+    mmvq_product_fused_q4_k_t1 MMVQ_PRODUCT_FUSED_Q4_K_T1 Q4Quad Q4_K 1 1;
+    mmvq_product_fused_q3_k_t1 MMVQ_PRODUCT_FUSED_Q3_K_T1 Q3Quad Q3_K 1 1;
+    mmvq_product_fused_q8_0_t1 MMVQ_PRODUCT_FUSED_Q8_0_T1 Q8Quad Q8_0 1 1;
+    mmvq_product_fused_iq4_xs_t1 MMVQ_PRODUCT_FUSED_IQ4_XS_T1 Xs4Quad IQ4_XS 1 1;
+}
 
 /// Bounds of a kernel for `columns` columns.
 #[must_use]
 pub const fn bounds(columns: usize) -> Bounds {
     match columns {
-        1 => ONE,
-        2 => TWO,
-        4 => FOUR,
-        _ => EIGHT,
+        1 => BOUNDS,
+        2 => fused_c2::BOUNDS,
+        4 => fused_c4::BOUNDS,
+        _ => fused_c8::BOUNDS,
     }
 }
 
@@ -57,6 +63,23 @@ pub const fn bounds(columns: usize) -> Bounds {
 #[must_use]
 pub const fn warps(columns: usize) -> u32 {
     bounds(columns).threads / 32
+}
+
+/// The kernels of all files.
+#[cfg(not(target_arch = "nvptx64"))]
+pub const ALL: [&[super::Instance]; 4] = [INSTANCES, fused_c2::INSTANCES, fused_c4::INSTANCES, fused_c8::INSTANCES];
+
+/// Dynamic shared memory of the block of a kernel with room for `columns` columns, 1, 2, 4 or 8, for matrices of `n_in` columns;
+/// 0 where there is none.
+#[cfg(not(target_arch = "nvptx64"))]
+#[must_use]
+pub const fn shared_of(format: super::Format, columns: usize, n_in: u32) -> u32 {
+    match columns {
+        1 => shared(format, n_in),
+        2 => fused_c2::shared(format, n_in),
+        4 => fused_c4::shared(format, n_in),
+        _ => fused_c8::shared(format, n_in),
+    }
 }
 
 /// Most columns that the kernels quantize themselves. More are quantized by a launch of its own.
@@ -82,57 +105,8 @@ const SLOTS: u32 = 2;
 
 /// Dynamic shared memory of a block: the rings, then the vectors.
 #[cfg(not(target_arch = "nvptx64"))]
-const fn shared_bytes<F: Quad>(columns: usize, n_in: u32) -> u32 {
+pub(super) const fn shared_bytes<F: Quad>(columns: usize, n_in: u32) -> u32 {
     warps(columns) * SLOTS * slot_bytes::<F>() + vector_bytes::<F>(columns as u32, n_in)
-}
-
-macro_rules! fused {
-    ($($name:ident $handle:ident $quad:ident $format:ident $bounds:ident $rows:literal $columns:literal;)*) => {
-        $(
-            /// An instance of the file's body.
-            ///
-            /// # Safety
-            /// Shapes, alignment and room as `ProductParams` says; grid, block and shared memory as the file's header says.
-            #[kernel(sm = 90)]
-            #[launch_bounds($bounds)]
-            pub unsafe fn $name(p: ProductParams) {
-                // SAFETY: same contract.
-                unsafe { body::<$quad, $rows, $columns>(p) }
-            }
-        )*
-
-        /// The kernels of this file.
-        #[cfg(not(target_arch = "nvptx64"))]
-        pub static INSTANCES: &[super::Instance] = &[$(super::Instance {
-            format: super::Format::$format,
-            columns: $columns,
-            rows: $rows,
-            kernel: &$handle,
-        }),*];
-
-        /// Dynamic shared memory of an instance's block, for matrices of `n_in` columns.
-        #[cfg(not(target_arch = "nvptx64"))]
-        #[must_use]
-        pub const fn shared_of(format: super::Format, columns: usize, n_in: u32) -> u32 {
-            match (format, columns) {
-                $((super::Format::$format, $columns) => shared_bytes::<$quad>($columns, n_in),)*
-                _ => 0,
-            }
-        }
-    };
-}
-
-fused! {
-    mmvq_product_fused_q6_k_t1 MMVQ_PRODUCT_FUSED_Q6_K_T1 Q6Quad Q6_K ONE 1 1;
-    mmvq_product_fused_q6_k_t2 MMVQ_PRODUCT_FUSED_Q6_K_T2 Q6Quad Q6_K TWO 1 2;
-    mmvq_product_fused_q6_k_t4 MMVQ_PRODUCT_FUSED_Q6_K_T4 Q6Quad Q6_K FOUR 2 4;
-    mmvq_product_fused_q6_k_t8 MMVQ_PRODUCT_FUSED_Q6_K_T8 Q6Quad Q6_K EIGHT 2 8;
-    mmvq_product_fused_q5_k_t1 MMVQ_PRODUCT_FUSED_Q5_K_T1 Q5Quad Q5_K ONE 1 1;
-    mmvq_product_fused_q4_k_t1 MMVQ_PRODUCT_FUSED_Q4_K_T1 Q4Quad Q4_K ONE 1 1;
-    mmvq_product_fused_q3_k_t1 MMVQ_PRODUCT_FUSED_Q3_K_T1 Q3Quad Q3_K ONE 1 1;
-    mmvq_product_fused_q8_0_t1 MMVQ_PRODUCT_FUSED_Q8_0_T1 Q8Quad Q8_0 ONE 1 1;
-    mmvq_product_fused_q8_0_t2 MMVQ_PRODUCT_FUSED_Q8_0_T2 Q8Quad Q8_0 TWO 1 2;
-    mmvq_product_fused_iq4_xs_t1 MMVQ_PRODUCT_FUSED_IQ4_XS_T1 Xs4Quad IQ4_XS ONE 1 1;
 }
 
 /// A warp's rows, which lie one behind the other in pieces, and its ring of those under way.
@@ -236,8 +210,12 @@ impl Rows {
     }
 }
 
+/// The kernels of all files: `T` columns, `R` rows of a warp side by side.
+///
+/// # Safety
+/// As the kernels.
 #[inline(always)]
-unsafe fn body<F: Quad, const R: usize, const T: usize>(p: ProductParams) {
+pub(super) unsafe fn body<F: Quad, const R: usize, const T: usize>(p: ProductParams) {
     let (warp, lane) = (thread_idx_x() / 32, thread_idx_x() % 32);
     grid::let_next_start();
     let shared = shared::dynamic_shared::<u8>();

@@ -13,6 +13,10 @@
 
 pub mod call;
 pub mod fused;
+pub mod fused_c2;
+pub mod fused_c4;
+pub mod fused_c8;
+mod fused_instances;
 mod fused_kquants;
 mod fused_others;
 mod fused_quads;

@@ -90,7 +90,7 @@ fn fusing(ask: &QuantizedProductSizes) -> Found {
     }
     let room = varve_gpu::format::il::padded(ask.columns);
     let none = || format!("no instance for {} with room for {room} vectors", ask.format.name());
-    ask.find(fused::INSTANCES, room, None).ok_or_else(none)
+    fused::ALL.into_iter().find_map(|list| ask.find(list, room, None)).ok_or_else(none)
 }
 
 /// Shared memory of its block: pieces of rows, and the vectors, which may be too long for it.
