@@ -96,8 +96,8 @@ const fn slot_bytes<F: Quad>() -> u32 {
     HEAD + (piece_bytes::<F>() + 15 + 4).next_multiple_of(16)
 }
 
-/// Bytes of a landing counter and what follows it.
-const HEAD: u32 = 16;
+/// Bytes of a landing counter, with what fills them up to where a copy may start behind it.
+pub(super) const HEAD: u32 = 16;
 /// Row of a piece that is not there: above all numbers of rows, and a multiple of two with others behind it.
 const NONE: u32 = u32::MAX << 8;
 /// Pieces under way in a warp: one is used while the next one comes.

@@ -12,7 +12,7 @@ use cuda_std::{bulk, float, global, grid, int, shared, warp};
 use super::ProductParams;
 #[cfg(not(target_arch = "nvptx64"))]
 use super::fused::QUANTIZES;
-use super::fused::bounds;
+use super::fused::{HEAD, bounds};
 use super::fused_quads::Quad;
 use super::quantize::{clamp_half, code};
 use crate::format::il::BLOCK_SUMS;
@@ -43,9 +43,6 @@ pub(super) const fn vector_bytes<F: Quad>(columns: u32, n_in: u32) -> u32 {
     let bytes = groups + q8.next_multiple_of(16);
     if bytes < 1 << 30 { bytes as u32 } else { 1 << 30 }
 }
-
-/// Bytes of a landing counter and what follows it.
-const HEAD: u32 = 16;
 
 /// A group of `T` vectors.
 #[derive(Clone, Copy)]

@@ -1,5 +1,5 @@
-//! `mmvq.product` with the quantizer of its vectors before it: a captured graph of both in turn, over one matrix, which the
-//! L2 may hold, or over as many as it cannot.
+//! `mmvq.product` with the quantizer of its vectors, in the same launch or before it: a captured graph of calls, over one
+//! matrix, which the L2 may hold, or over as many as it cannot.
 
 use half::f16;
 use varve_gpu::mmvq::Format;
