@@ -2,12 +2,41 @@
 //!
 //! Token t of the sequence sees `t + 1` tokens; `complete = (t + 1) / ratio` blocks of `ratio` tokens are complete. Where
 //! that is more than the budget, only the best blocks are attended, and always the unfinished one.
+//!
+//! | buffer | type and shape | |
+//! |---|---|---|
+//! | pooled keys | f32 `[max_blocks][INDEX_DIM]` | row b: the key of complete block b; one row more than the blocks of the context |
+//! | dead key | f32 `[INDEX_DIM]` | stands for the tail block where scores are formed; made at position 0 |
+//! | raw tail | f32 `[RATIO - 1][INDEX_DIM]` | raw keys of the cells of the block being filled |
+//! | step records | [`StepRecord`] `[rows]` | |
+//! | index queries | f32 `[rows][INDEX_HEADS][INDEX_DIM]` | normed and rotated |
+//! | scores | f32 `[rows][max_blocks]` | entries above `n_bid` of a row are not written |
+//! | ids | u32 `[rows][most_cells(budget)]` | cells, ascending; exactly `width` of a row are written |
+//! | keys, values | `[page][kv head][RATIO][HEAD_DIM]` of f32, f16 or i8 | a page is a block of cells; a table leads from block to page |
 
 pub mod block_keys_warp;
 pub mod scores_thread;
 pub mod select_search;
+pub mod step;
+
+pub use step::{StepRecord, WidthRule, most_cells};
 
 use crate::attn::Rope;
+
+/// Index query heads, all of one index key: `indexer_n_heads` (with `indexer_kv_heads` = 1).
+pub const INDEX_HEADS: usize = 4;
+
+/// Values of an index key: `indexer_head_dim`.
+pub const INDEX_DIM: usize = 128;
+
+/// Cells of a block: `indexer_compress_ratio`.
+pub const RATIO: usize = 4;
+
+/// Values of a head of attention: `head_dim`.
+pub const HEAD_DIM: usize = 256;
+
+/// In the place of a page's number: its cells are not in memory, and no weight goes to them.
+pub const NO_PAGE: u32 = u32::MAX;
 
 /// Launch parameters of `qsa.block_keys`. Pointers are 16-byte aligned, strides in elements and multiples of 4.
 #[repr(C)]
