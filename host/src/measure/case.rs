@@ -91,14 +91,14 @@ pub fn event_or_wall(stream: &Stream) -> &'static str {
 ///
 /// # Errors
 /// What the device or an operation said, and [`MeasureError::Wrong`].
-pub(super) fn bitwise_graphs<O>(
+pub(super) fn bitwise_graphs<O, T: Value + bytemuck::Pod>(
     (op, case): (&'static str, &str),
     (stream, arms, launches): (&Stream, &[&'static str], usize),
     operands: &mut O,
-    y: impl Fn(&mut O) -> &mut Buffer<f32>,
+    y: impl Fn(&mut O) -> &mut Buffer<T>,
     launch: impl Fn(&mut O, &Stream, &'static str, usize) -> Result<(), MeasureError>,
 ) -> Result<Vec<Graph>, MeasureError> {
-    let (mut base, mut graphs): (Option<Vec<f32>>, _) = (None, Vec::new());
+    let (mut base, mut graphs): (Option<Vec<T>>, _) = (None, Vec::new());
     for &variant in arms {
         y(operands).poison()?;
         launch(operands, stream, variant, 0)?;

@@ -36,6 +36,7 @@ pub mod ple_gate;
 pub mod qsa_block_keys;
 pub mod qsa_scores;
 pub mod qsa_select;
+pub mod qsa_topk;
 mod quads;
 mod reason;
 pub mod switches;
@@ -68,6 +69,7 @@ pub fn list() -> Vec<Listed> {
         qsa_block_keys::QSA_BLOCK_KEYS.listed(),
         qsa_scores::QSA_SCORES.listed(),
         qsa_select::QSA_SELECT.listed(),
+        qsa_topk::QSA_TOPK.listed(),
         hyper_expand::HYPER_EXPAND.listed(),
         hyper_squeeze::HYPER_SQUEEZE.listed(),
         hyper_mix::HYPER_MIX.listed(),

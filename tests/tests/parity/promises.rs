@@ -58,6 +58,7 @@ const PLAIN: &[&str] = &[
     "qsa.block_keys",
     "qsa.scores",
     "qsa.select",
+    "qsa.topk",
     "hyper.expand",
     "hyper.squeeze",
     "hyper.mix",

@@ -18,6 +18,7 @@ mod operand;
 pub(super) mod ple;
 pub(super) mod qsa;
 pub(super) mod routing;
+pub(super) mod topk;
 
 use std::ops::Range;
 
