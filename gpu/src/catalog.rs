@@ -18,7 +18,7 @@ use crate::moe::{self, combine_quad, plan_block, router_warp, silu_mul_quad};
 use crate::norm::rms_warp;
 use crate::ple::{conv_quad, gate_warp};
 use crate::qsa::{block_keys_warp, scores_thread, select_search};
-use crate::qsa::{topk_cluster, topk_ref, topk_reg, topk_split, topk_wide};
+use crate::qsa::{topk_cluster, topk_ref, topk_reg, topk_split_count, topk_split_place, topk_wide};
 
 /// A kernel instance.
 #[derive(Clone, Copy, Debug)]
@@ -126,8 +126,10 @@ const TOPK_BLOCK: Budget = Budget {
     shared_bytes: 34_048,
     reason: "a block of 1,024 threads has the registers of its SM for itself; counts of 32 warps",
 };
-const TOPK_SPLIT: Budget =
+const TOPK_SPLIT_COUNT: Budget =
     Budget { registers: 64, shared_bytes: 10_240, reason: "4 blocks of 256 threads an SM; counts of 8 warps" };
+const TOPK_SPLIT_PLACE: Budget =
+    Budget { registers: 64, shared_bytes: 2_112, reason: "4 blocks of 256 threads an SM; sums of a round" };
 const TOPK_CLUSTER: Budget =
     Budget { registers: 64, shared_bytes: 35_072, reason: "as qsa.topk/reg; the keys are in dynamic shared memory" };
 
@@ -222,8 +224,8 @@ pub fn entries() -> Vec<Entry> {
         entry("qsa.scores/thread", scores_thread::QSA_SCORES_THREAD.info(), ROW_WARP),
         entry("qsa.select/search", select_search::QSA_SELECT_SEARCH.info(), ROW_WARP),
         entry("qsa.topk/cluster", topk_cluster::QSA_TOPK_CLUSTER.info(), TOPK_CLUSTER),
-        entry("qsa.topk/split", topk_split::QSA_TOPK_SPLIT_COUNT.info(), TOPK_SPLIT),
-        entry("qsa.topk/split", topk_split::QSA_TOPK_SPLIT_PLACE.info(), TOPK_SPLIT),
+        entry("qsa.topk/split", topk_split_count::QSA_TOPK_SPLIT_COUNT.info(), TOPK_SPLIT_COUNT),
+        entry("qsa.topk/split", topk_split_place::QSA_TOPK_SPLIT_PLACE.info(), TOPK_SPLIT_PLACE),
         entry("qsa.topk/reg", topk_reg::QSA_TOPK_REG.info(), TOPK_BLOCK),
         entry("qsa.topk/wide", topk_wide::QSA_TOPK_WIDE.info(), TOPK_BLOCK),
         entry("qsa.topk/ref", topk_ref::QSA_TOPK_REF.info(), TOPK_REF),

@@ -5,6 +5,7 @@
 //! how many have which next digit; the digit is the largest one that enough cells reach. Counts are of complete blocks;
 //! the tail block, whose weight is another, is added where a round's counts come together, and comes last among the ids.
 
+use cuda_std::int::opaque;
 use cuda_std::{atomic, global, shared, warp};
 
 use super::{RATIO, TopkParams};
@@ -13,6 +14,14 @@ use super::{RATIO, TopkParams};
 pub const DIGITS: usize = 256;
 /// Rounds, a digit each.
 pub const ROUNDS: u32 = 4;
+/// [`ROUNDS`], which the compiler takes for an unknown number: were the loop unrolled, a kernel would be three times as
+/// long, and none of it is hot.
+#[inline(always)]
+#[must_use]
+pub fn rounds() -> u32 {
+    opaque(ROUNDS as usize) as u32
+}
+
 /// Cells of a complete block.
 const CELLS: u32 = RATIO as u32;
 /// Times that lanes with the digit of the first open lane count together before each counts for itself: scores of a row

@@ -17,7 +17,7 @@ use cuda_std::thread::{block_idx_y, thread_idx_x};
 use cuda_std::{cluster, kernel, shared, shared_array};
 
 use super::TopkParams;
-use super::topk::{DIGITS, Found, Place, ROUNDS, Row, Share, beyond, clear, count};
+use super::topk::{DIGITS, Found, Place, ROUNDS, Row, Share, beyond, clear, count, rounds};
 
 /// As many threads as a block can have: an SM for itself.
 pub const BOUNDS: Bounds = Bounds { threads: 1024, min_blocks: 1 };
@@ -79,7 +79,7 @@ pub unsafe fn qsa_topk_cluster(p: TopkParams) {
     };
     // What is found; complete blocks above it of this warp, and of the blocks of threads before this one.
     let (mut found, mut mine, mut behind) = (Found::START, Place::START, Place::START);
-    for round in 0..ROUNDS {
+    for round in 0..rounds() {
         let shift = 24 - 8 * round;
         for four in 0..n_fours {
             // SAFETY: the thread wrote these keys; only this warp adds to `own`, which it has cleared.
