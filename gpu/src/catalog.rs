@@ -13,7 +13,7 @@ use crate::delta::{
 };
 use crate::dense::{dequantize_narrow, dequantize_wide, embed_rows, product_rows, product_tile};
 use crate::hyper::{expand_quad, mix_quad, squeeze_quad, write_quad};
-use crate::mmvq::{Instance, fused, hoist, hoist_b3, hoist_b5, il, plain, plain_slot, quantize};
+use crate::mmvq::{Instance, fused, hoist, hoist_b3, hoist_b5, il, mma, plain, plain_slot, quantize};
 use crate::moe::{self, combine_quad, plan_block, router_warp, silu_mul_quad};
 use crate::norm::rms_warp;
 use crate::ple::{conv_quad, gate_warp};
@@ -132,6 +132,9 @@ const MMVQ_HOIST_B3: Budget =
     Budget { registers: 168, shared_bytes: 0, reason: "a group of 8 calls under way, 64 sums; 3 blocks an SM" };
 const MMVQ_HOIST_B5: Budget =
     Budget { registers: 96, shared_bytes: 0, reason: "a group of 4 calls under way; 5 blocks an SM" };
+
+const MMVQ_MMA: Budget =
+    Budget { registers: 80, shared_bytes: 0, reason: "24 warps an SM; the vectors of two units of a warp" };
 
 /// Probes are not tuned; the limit only shows when one grows out of proportion.
 const PROBE: Budget = Budget { registers: 64, shared_bytes: 16_384, reason: "small by construction" };
@@ -255,6 +258,9 @@ pub fn entries() -> Vec<Entry> {
     products(&mut all, hoist_b3::INSTANCES, ["", "mmvq.product/hoist_b3_r2", ""], MMVQ_HOIST_B3);
     for instance in fused::ALL.into_iter().flatten() {
         all.push(entry("mmvq.product/fused", instance.kernel.info(), mmvq_fused(instance.columns)));
+    }
+    for instance in mma::INSTANCES {
+        all.push(entry("mmvq.product/mma", instance.kernel.info(), MMVQ_MMA));
     }
     products(
         &mut all,

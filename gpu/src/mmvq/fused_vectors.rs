@@ -119,10 +119,10 @@ fn quotient(num: f32, den: f32, reciprocal: f32) -> f32 {
     float::fma(float::fma(-about, den, num), reciprocal, about)
 }
 
-/// The step of a block whose largest magnitude is `largest`, and four of its values divided by it: one division instead of
-/// five where all numbers are of ordinary size.
+/// The step of a block whose largest magnitude is `largest`, and some of its values divided by it: one division where all
+/// numbers are of ordinary size.
 #[inline(always)]
-fn divide(x: [f32; 4], largest: f32) -> (f32, [f32; 4]) {
+pub(super) fn divide<const N: usize>(x: [f32; N], largest: f32) -> (f32, [f32; N]) {
     const CODES: f32 = 127.0;
     if largest > 1e-18 && largest < 1e30 {
         let step = clamp_half(quotient(largest, CODES, 1.0 / CODES));

@@ -86,14 +86,15 @@ pub fn event_or_wall(stream: &Stream) -> &'static str {
     if stream.device().caps().is_emulator { "wall" } else { "event" }
 }
 
-/// Runs each arm once, holds what it leaves to the bits of the first arm's, and captures `launches` launches of it. `launch`
-/// enqueues launch `i` of an arm; `y` is its output, poisoned before.
+/// Runs each arm once, holds what it leaves to the first arm's as its `promise` says, and captures `launches` launches of it.
+/// `launch` enqueues launch `i` of an arm; `y` is its output, poisoned before.
 ///
 /// # Errors
 /// What the device or an operation said, and [`MeasureError::Wrong`].
-pub(super) fn bitwise_graphs<O>(
+pub(super) fn promised_graphs<O>(
     (op, case): (&'static str, &str),
     (stream, arms, launches): (&Stream, &[&'static str], usize),
+    promise: impl Fn(&str) -> Exactness,
     operands: &mut O,
     y: impl Fn(&mut O) -> &mut Buffer<f32>,
     launch: impl Fn(&mut O, &Stream, &'static str, usize) -> Result<(), MeasureError>,
@@ -105,7 +106,7 @@ pub(super) fn bitwise_graphs<O>(
         stream.synchronize()?;
         let got = y(operands).read()?;
         match &base {
-            Some(base) => same_bits(op, variant, case, "y", [base, &got])?,
+            Some(base) => within_promise((op, variant, case), "y", promise(variant), [base, &got])?,
             None => base = Some(got),
         }
         graphs.push(stream.capture(|stream| (0..launches).try_for_each(|i| launch(operands, stream, variant, i)))?);

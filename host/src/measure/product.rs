@@ -1,6 +1,6 @@
 //! `dense.product` with bf16 weights: a captured graph of launches over matrices in turn, so that none is in the L2.
 
-use super::case::{MeasureError, Prepared, between_events, bitwise_graphs};
+use super::case::{MeasureError, Prepared, between_events, promised_graphs};
 use super::floor::Floor;
 use super::window::{graph_or_wall, launches};
 use crate::backend::{Buffer, Device, Graph, Stream};
@@ -68,7 +68,7 @@ impl Product {
     /// Sets the case up and checks every arm that can run; `wanted` names the variants, all if empty.
     ///
     /// # Errors
-    /// The device's, or an arm whose bits are not the base's.
+    /// The device's, or an arm that breaks its promise.
     pub fn new(device: &Device, sizes: ProductCase, wanted: &[String]) -> Result<Self, MeasureError> {
         let (stream, mut operands) = (device.stream()?, Operands::new(device, sizes)?);
         let ask = ProductSizes { tokens: sizes.tokens, n_out: sizes.n_out, kind: Kind::Bf16 };
@@ -78,9 +78,10 @@ impl Product {
         let mut case = Self { stream, sizes, arms, graphs: Vec::new(), launches: launches(device) };
         let name = case.case();
         let arms = (&case.stream, &case.arms[..], case.launches);
-        case.graphs = bitwise_graphs(
+        case.graphs = promised_graphs(
             (DENSE_PRODUCT.op, &name),
             arms,
+            |variant| DENSE_PRODUCT.promise_of(variant),
             &mut operands,
             |operands| &mut operands.y,
             Operands::launch,

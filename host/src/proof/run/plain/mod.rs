@@ -45,6 +45,8 @@ enum Expected {
     Near(Vec<Near>),
     /// Exactly this.
     Words(Vec<u32>),
+    /// These, to the last bit of a variant that promises the base's, within their slack of one that rounds in its own way.
+    Rounded { exact: Vec<f32>, near: Vec<Near> },
     /// Nothing is known but that it must not change.
     Any,
 }
@@ -162,7 +164,7 @@ fn check(
     let base = case.run(&devices[0], case.names()[1], &whole())?;
     let first = case.run(&devices[0], row.variant, &whole())?;
     for ((what, got), expected) in first.iter().zip(expected) {
-        with_reference(row, what, got, expected);
+        with_reference(row, promise, what, got, expected);
     }
     with_base(row, promise, &base, &first);
     for seed in 1..context.devices.seeds() {
@@ -180,9 +182,12 @@ fn check(
     Ok(())
 }
 
-fn with_reference(row: &mut Row, what: &'static str, got: &Values, expected: &Expected) {
+fn with_reference(row: &mut Row, promise: Exactness, what: &'static str, got: &Values, expected: &Expected) {
     match (expected, got) {
-        (Expected::Near(near), Values::F32(got)) => match compare::share(near, got) {
+        (Expected::Rounded { exact, .. }, Values::F32(got)) if !matches!(promise, Exactness::Rounding { .. }) => {
+            row.check(what, compare::bits(exact, got));
+        }
+        (Expected::Near(near) | Expected::Rounded { near, .. }, Values::F32(got)) => match compare::share(near, got) {
             Err(failure) => row.fail(what, failure),
             Ok(worst) => row.check_worst(what, 1.0, worst),
         },
@@ -248,7 +253,7 @@ mod tests {
         let mut row = Row::new(("op", "variant", "base"), promise, "case", "device", 1);
         let values = |x: f32| vec![("y", Values::F32(vec![x, 4.0]))];
         let expected = Expected::Near(vec![Near { value: 1.0, slack: 1e-3 }, Near::exact(4.0)]);
-        with_reference(&mut row, "y", &values(got)[0].1, &expected);
+        with_reference(&mut row, promise, "y", &values(got)[0].1, &expected);
         with_base(&mut row, promise, &values(base), &values(got));
         row
     }
@@ -262,8 +267,17 @@ mod tests {
         assert!(judged(1.0, 1.0000001, loosely).pass);
         assert!(!judged(1.0, 1.0005, loosely).pass, "too far from the base");
         let mut row = judged(1.0, 1.0, Exactness::Base);
-        with_reference(&mut row, "ids", &Values::U32(vec![3]), &Expected::Words(vec![4]));
+        with_reference(&mut row, Exactness::Base, "ids", &Values::U32(vec![3]), &Expected::Words(vec![4]));
         assert!(row.reason.as_ref().is_some_and(|reason| reason.starts_with("ids: 1 of 1")), "{row:?}");
+        for (promise, passes) in [(Exactness::Bitwise, false), (loosely, true)] {
+            let mut row = judged(1.0, 1.0, promise);
+            let near = vec![Near { value: 1.0, slack: 1e-3 }];
+            let expected = Expected::Rounded { exact: vec![1.0], near };
+            with_reference(&mut row, promise, "y", &Values::F32(vec![1.0001]), &expected);
+            assert_eq!(row.pass, passes, "{promise:?}");
+            with_reference(&mut row, promise, "y", &Values::F32(vec![1.01]), &expected);
+            assert!(!row.pass);
+        }
         let mut row = judged(1.0, 1.0, Exactness::Base);
         same(&mut row, "run 1", &[("ids", Values::U32(vec![3]))], &[("ids", Values::U32(vec![4]))]);
         assert!(!row.pass && !row.bit_equal);
