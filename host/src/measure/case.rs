@@ -92,8 +92,23 @@ pub fn event_or_wall(stream: &Stream) -> &'static str {
 /// # Errors
 /// What the device or an operation said, and [`MeasureError::Wrong`].
 pub(super) fn bitwise_graphs<O>(
+    of: (&'static str, &str),
+    arms: (&Stream, &[&'static str], usize),
+    operands: &mut O,
+    y: impl Fn(&mut O) -> &mut Buffer<f32>,
+    launch: impl Fn(&mut O, &Stream, &'static str, usize) -> Result<(), MeasureError>,
+) -> Result<Vec<Graph>, MeasureError> {
+    promised_graphs(of, arms, |_| Exactness::Bitwise, operands, y, launch)
+}
+
+/// As [`bitwise_graphs`], each arm held to what it promises.
+///
+/// # Errors
+/// As there.
+pub(super) fn promised_graphs<O>(
     (op, case): (&'static str, &str),
     (stream, arms, launches): (&Stream, &[&'static str], usize),
+    promise: impl Fn(&'static str) -> Exactness,
     operands: &mut O,
     y: impl Fn(&mut O) -> &mut Buffer<f32>,
     launch: impl Fn(&mut O, &Stream, &'static str, usize) -> Result<(), MeasureError>,
@@ -105,7 +120,7 @@ pub(super) fn bitwise_graphs<O>(
         stream.synchronize()?;
         let got = y(operands).read()?;
         match &base {
-            Some(base) => same_bits(op, variant, case, "y", [base, &got])?,
+            Some(base) => within_promise((op, variant, case), "y", promise(variant), [base, &got])?,
             None => base = Some(got),
         }
         graphs.push(stream.capture(|stream| (0..launches).try_for_each(|i| launch(operands, stream, variant, i)))?);
