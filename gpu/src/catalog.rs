@@ -11,7 +11,8 @@ use crate::delta::{
     out_norm_block, out_norm_warp, rec_chunk32_prep, rec_chunk32_scan, rec_cols, rec_keyhead, rec_lanes, rec_tc32_prep,
     rec_tc32_scan, rec_wg32_prep, rec_wg32_scan,
 };
-use crate::dense::{dequantize_narrow, dequantize_wide, embed_rows, product_rows, product_tile};
+use crate::dense::{dequantize_narrow, dequantize_wide, embed_rows};
+use crate::dense::{product_mma, product_mma_split, product_rows, product_tile};
 use crate::hyper::{expand_quad, mix_quad, squeeze_quad, write_quad};
 use crate::mmvq::{Instance, fused, hoist, hoist_b3, hoist_b5, il, mma, plain, plain_slot, quantize};
 use crate::moe::{self, combine_quad, plan_block, router_warp, silu_mul_quad};
@@ -105,6 +106,13 @@ const PRODUCT_TILE: Budget = Budget {
     shared_bytes: 16_896,
     reason: "32 sums, 12 row addresses and their operands; 4 blocks an SM",
 };
+const PRODUCT_MMA: Budget = Budget {
+    registers: 255,
+    shared_bytes: 0,
+    reason: "64 sums of a slice, 64 of all, 32 registers of fragments; 8 warps have their SM for themselves",
+};
+const PRODUCT_MMA_SPLIT: Budget =
+    Budget { registers: 40, shared_bytes: 32, reason: "6 blocks of 256 threads an SM: 1,536 of 2,048 threads" };
 const SOFTMAX: Budget =
     Budget { registers: 128, shared_bytes: 5_152, reason: "8 sums and the addresses of a lane; 4 blocks an SM" };
 const QUAD: Budget =
@@ -193,6 +201,10 @@ pub fn entries() -> Vec<Entry> {
         entry("dense.embed/rows", embed_rows::DENSE_EMBED_ROWS_BLOCKS.info(), ELEMENTS),
         entry("dense.dequantize/wide", dequantize_wide::DENSE_DEQUANTIZE_WIDE.info(), ELEMENTS),
         entry("dense.dequantize/narrow", dequantize_narrow::DENSE_DEQUANTIZE_NARROW.info(), GROUPS),
+        entry("dense.product/mma", product_mma_split::DENSE_PRODUCT_MMA_SPLIT_F16.info(), PRODUCT_MMA_SPLIT),
+        entry("dense.product/mma", product_mma_split::DENSE_PRODUCT_MMA_SPLIT_BF16.info(), PRODUCT_MMA_SPLIT),
+        entry("dense.product/mma", product_mma::DENSE_PRODUCT_MMA_F16.info(), PRODUCT_MMA),
+        entry("dense.product/mma", product_mma::DENSE_PRODUCT_MMA_BF16.info(), PRODUCT_MMA),
         entry("dense.product/rows8", product_rows::DENSE_PRODUCT_ROWS8_F32.info(), PRODUCT_ROWS),
         entry("dense.product/rows8", product_rows::DENSE_PRODUCT_ROWS8_F16.info(), PRODUCT_ROWS),
         entry("dense.product/rows8", product_rows::DENSE_PRODUCT_ROWS8_BF16.info(), PRODUCT_ROWS),

@@ -118,7 +118,7 @@ fn explain_layers(
         ($($table:expr, $sizes:expr;)*) => { $(explain(global, &$table, dispatch, target, &$sizes, tokens)?;)* };
     }
     let quad = |width| QuadSizes { rows: tokens, width, wide: true };
-    let product = |n_out| ProductSizes { tokens, n_out, kind: Kind::Bf16 };
+    let product = |[n_out, n_in]: [usize; 2]| ProductSizes { tokens, n_out, n_in, kind: Kind::Bf16, aligned: true };
     let columns = tokens.min(8);
     let quantized = |n_out| {
         let (caps, pick) = (target.caps(), Pick::Best(dispatch));
@@ -137,8 +137,8 @@ fn explain_layers(
         DELTA_GATED_NORM, GatedNormSizes { rows: tokens * values, gate: OutputGate::Sigmoid };
         DENSE_DEQUANTIZE, DequantizeSizes { groups: (2 * keys + 2 * values) * 128 * HIDDEN / 32, aligned: true };
         DENSE_EMBED, EmbedSizes { rows: tokens, width: HIDDEN, kind: Some(Kind::Bf16) };
-        DENSE_PRODUCT, product((2 * keys + 2 * values) * 128);
-        DENSE_PRODUCT, product(324);
+        DENSE_PRODUCT, product([(2 * keys + 2 * values) * 128, HIDDEN]);
+        DENSE_PRODUCT, product([324, STREAMS * HIDDEN]);
         NORM_RMS, RmsSizes { groups: STREAMS * tokens };
         ATTN_NORM_ROPE, NormRopeSizes { rows: 24 * tokens };
         ATTN_SOFTMAX, SoftmaxSizes { tokens, heads: 24 };

@@ -91,10 +91,24 @@ pub fn event_or_wall(stream: &Stream) -> &'static str {
 ///
 /// # Errors
 /// What the device or an operation said, and [`MeasureError::Wrong`].
+pub(super) fn bitwise_graphs<O>(
+    of: (&'static str, &str),
+    arms: (&Stream, &[&'static str], usize),
+    operands: &mut O,
+    y: impl Fn(&mut O) -> &mut Buffer<f32>,
+    launch: impl Fn(&mut O, &Stream, &'static str, usize) -> Result<(), MeasureError>,
+) -> Result<Vec<Graph>, MeasureError> {
+    promised_graphs(of, arms, |_| Exactness::Bitwise, operands, y, launch)
+}
+
+/// As [`bitwise_graphs`], each arm held to what it promises.
+///
+/// # Errors
+/// As there.
 pub(super) fn promised_graphs<O>(
     (op, case): (&'static str, &str),
     (stream, arms, launches): (&Stream, &[&'static str], usize),
-    promise: impl Fn(&str) -> Exactness,
+    promise: impl Fn(&'static str) -> Exactness,
     operands: &mut O,
     y: impl Fn(&mut O) -> &mut Buffer<f32>,
     launch: impl Fn(&mut O, &Stream, &'static str, usize) -> Result<(), MeasureError>,

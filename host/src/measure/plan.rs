@@ -15,6 +15,7 @@ use crate::ops::delta_rec::{DELTA_REC, StateAfter};
 use crate::ops::dense_dequantize::DENSE_DEQUANTIZE;
 use crate::ops::dense_product::DENSE_PRODUCT;
 use crate::ops::mmvq_product::MMVQ_PRODUCT;
+use crate::ops::weights::Kind;
 
 /// Copies of the state that the L2 of no card holds: 40 times 3.1 MB.
 const ROTATING: usize = 40;
@@ -161,19 +162,25 @@ const MMVQ_SHAPES: [(Format, &[[usize; 2]]); 7] = [
     (Format::IQ3_S, &[[2560, 10_240]]),
 ];
 
-/// The plan of family `dense`: the largest matrices of Qwen3.8-Flash-Next outside its experts, and its narrow one; without
-/// token counts also the largest in blocks of each format, expanded.
+/// The plan of family `dense`: the largest matrices of Qwen3.8-Flash-Next outside its experts, and its narrow one, in bf16 and,
+/// for prompts, in f16; without token counts also the largest in blocks of each format, expanded.
 pub fn dense(device: &Device, tokens: &[usize]) -> Vec<Planned> {
     let emulated = device.caps().is_emulator;
-    let shapes: &[[usize; 2]] = if emulated { &[[64, 256]] } else { &[[10_240, 2560], [2560, 6144], [324, 10_240]] };
-    let counts: &[usize] = if emulated { &[1, 8] } else { &[1, 2, 8, 64, 512] };
+    let shapes: &[[usize; 2]] =
+        if emulated { &[[64, 256]] } else { &[[10_240, 2560], [2560, 6144], [6144, 2560], [324, 10_240]] };
+    let counts: &[usize] = if emulated { &[1, 8] } else { &[1, 2, 8, 16, 32, 64, 128, 512, 2048] };
     let counts = if tokens.is_empty() { counts } else { tokens };
     let matrices = if emulated { 2 } else { 8 };
-    let case =
-        |&[n_out, n_in]: &[usize; 2], &tokens: &usize| Planned::Product(ProductCase { tokens, n_out, n_in, matrices });
-    let products = shapes.iter().flat_map(|shape| counts.iter().filter(|&&n| n > 0).map(move |n| case(shape, n)));
+    let mut products = Vec::new();
+    for &[n_out, n_in] in shapes {
+        for &tokens in counts.iter().filter(|&&n| n > 0) {
+            let kinds: &[Kind] = if tokens > 8 { &[Kind::Bf16, Kind::F16] } else { &[Kind::Bf16] };
+            let case = |&kind| Planned::Product(ProductCase { tokens, n_out, n_in, kind, matrices });
+            products.extend(kinds.iter().map(case));
+        }
+    }
     let [n_out, n_in] = if emulated { [8, 256] } else { [10_240, 2560] };
     let formats = if tokens.is_empty() { &Format::ALL[..] } else { &[] };
     let expanded = formats.iter().map(|&format| Planned::Dequantize(DequantizeCase { format, n_out, n_in, matrices }));
-    products.chain(expanded).collect()
+    products.into_iter().chain(expanded).collect()
 }

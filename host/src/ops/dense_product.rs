@@ -1,11 +1,13 @@
 //! `dense.product`: `y = x W^T`, with weights as files store them.
 
-use varve_gpu::dense::{ProductParams, product_rows, product_tile};
+use cuda_std::launch::Kernel;
+use varve_gpu::dense::{ProductParams, parts, product_mma, product_mma_split, product_rows, product_tile};
 
 use super::add::Add;
 use super::checks::{aligned, axis, count, row_stride, rows_in};
-use super::dispatch::{Needs, OpError, Pick, Preferred, Spread, Table, Variant};
+use super::dispatch::{Dispatch, Needs, OpError, Pick, Preferred, Spread, Staged, Step, Table, Target, Variant};
 use super::exactness::Exactness;
+use super::tuning::dense_product as measured;
 use super::weights::{Kind, Weights};
 use crate::backend::{Launch, Stream, View, ViewMut};
 
@@ -16,14 +18,37 @@ pub struct ProductSizes {
     pub tokens: usize,
     /// Rows of the matrix.
     pub n_out: usize,
+    /// Columns of the matrix.
+    pub n_in: usize,
     /// Storage of the matrix.
     pub kind: Kind,
+    /// Whether the matrix starts at a multiple of 16 bytes.
+    pub aligned: bool,
 }
 
-/// The variants, most wanted first: all give the same bits. Conditions: measured in docs/src/measured/model.md.
+/// The variant on tensor cores.
+pub const MMA: &str = "mma";
+/// Most bytes of its scratch, unless 128 tokens alone take more.
+const SCRATCH: usize = 64 << 20;
+
+/// The variants, most wanted first: all but the first give the same bits. Conditions: measured in docs/src/measured/dense.md and
+/// model.md.
 pub static DENSE_PRODUCT: Table<ProductSizes, ProductParams> = Table {
     op: "dense.product",
     rows: &[
+        Variant {
+            name: MMA,
+            kernel: |ask| on_tensor_cores(ask).map(|[_, products]| products),
+            launch: |ask| {
+                let (tokens, rows) = (ask.tokens.div_ceil(product_mma::TOKENS), ask.n_out.div_ceil(product_mma::ROWS));
+                let dynamic_shared = axis(product_mma::SHARED_BYTES);
+                Launch { grid: [axis(tokens), axis(rows), 1], dynamic_shared, ..Launch::new(1, product_mma::BOUNDS.threads) }
+            },
+            staged: Some(Staged { scratch_floats: |ask| of_scratch(ask, ask.tokens.min(pass(ask))), steps: mma_steps }),
+            needs: Needs { cc: 80, spread: Spread::Any },
+            preferred: Preferred::Measured { table: measured::MMA, size: |ask| [ask.tokens, 1] },
+            exactness: Exactness::Rounding { bound: 5e-6, ordinary: 5e-6, derived: "exactness.md#tensor-cores" },
+        },
         Variant {
             name: "tile",
             kernel: |ask| {
@@ -75,6 +100,67 @@ pub static DENSE_PRODUCT: Table<ProductSizes, ProductParams> = Table {
     ],
 };
 
+/// Kernels of [`MMA`] for these sizes: the parts of x, the products.
+fn on_tensor_cores(ask: &ProductSizes) -> Result<[&'static Kernel<ProductParams>; 2], String> {
+    if !ask.aligned || !ask.n_in.is_multiple_of(8) {
+        return Err("rows of the matrix do not start at multiples of 16 bytes".into());
+    }
+    if ask.n_out > 65_535 * product_mma::ROWS {
+        return Err(format!("{} rows, a launch covers {}", ask.n_out, 65_535 * product_mma::ROWS));
+    }
+    let f16 = [&product_mma_split::DENSE_PRODUCT_MMA_SPLIT_F16, &product_mma::DENSE_PRODUCT_MMA_F16];
+    let bf16 = [&product_mma_split::DENSE_PRODUCT_MMA_SPLIT_BF16, &product_mma::DENSE_PRODUCT_MMA_BF16];
+    match ask.kind {
+        Kind::F32 => Err("weights are f32, tensor cores take 16 bits here".into()),
+        Kind::F16 => Ok(f16),
+        Kind::Bf16 => Ok(bf16),
+    }
+}
+
+/// f32 elements of scratch for so many tokens.
+fn of_scratch(ask: &ProductSizes, tokens: usize) -> usize {
+    parts::scratch_bytes(tokens, ask.n_in) / size_of::<f32>()
+}
+
+/// Tokens that share the scratch at a time: whole blocks.
+fn pass(ask: &ProductSizes) -> usize {
+    (SCRATCH / parts::scratch_bytes(1, ask.n_in) / product_mma::TOKENS).max(1) * product_mma::TOKENS
+}
+
+/// Launches of [`MMA`]: for each pass of tokens its parts, then its products.
+fn mma_steps(ask: &ProductSizes, call: &Step<ProductParams>, scratch: *mut f32) -> Vec<Step<ProductParams>> {
+    let Ok([split, products]) = on_tensor_cores(ask) else { return Vec::new() };
+    let of_a_pass = |first: usize| {
+        let tokens = (ask.tokens - first).min(pass(ask));
+        let row = |stride: u32| first * stride as usize;
+        let params = ProductParams {
+            x: call.params.x.wrapping_add(row(call.params.x_stride)),
+            y: call.params.y.wrapping_add(row(call.params.y_stride)),
+            // What is null stays null.
+            add: call.params.add.wrapping_add(if call.params.add.is_null() { 0 } else { row(call.params.add_stride) }),
+            scratch: scratch.cast(),
+            tokens: axis(tokens),
+            ..call.params
+        };
+        let grid = [axis(tokens.div_ceil(product_mma::TOKENS)), call.launch.grid[1], 1];
+        let parts = Launch::new(axis(tokens), product_mma_split::BOUNDS.threads);
+        [(split, parts), (products, Launch { grid, ..call.launch })]
+            .map(|(kernel, launch)| Step { kernel, launch, params, early: false })
+    };
+    (0..ask.tokens).step_by(pass(ask)).flat_map(of_a_pass).collect()
+}
+
+/// The storage that rows of blocks are expanded to for a product of these sizes: f16 where tensor cores will multiply, else
+/// f32. `[tokens, n_out, n_in]`.
+#[must_use]
+pub fn expanded_to(dispatch: &Dispatch, target: &impl Target, [tokens, n_out, n_in]: [usize; 3]) -> Kind {
+    let ask = ProductSizes { tokens, n_out, n_in, kind: Kind::F16, aligned: true };
+    match DENSE_PRODUCT.select(dispatch, target, &ask) {
+        Ok(choice) if choice.variant == MMA => Kind::F16,
+        _ => Kind::F32,
+    }
+}
+
 /// A warp for `of_a_warp` matrix rows and one token.
 fn rows(ask: &ProductSizes, of_a_warp: usize) -> Launch {
     let blocks = ask.n_out.div_ceil(product_rows::WARPS * of_a_warp);
@@ -82,7 +168,7 @@ fn rows(ask: &ProductSizes, of_a_warp: usize) -> Launch {
 }
 
 /// `y[t] = W x[t]` (+ what is added): W `[n_out, n_in]`, x f32 `[tokens, n_in]`, y f32 `[tokens, n_out]`. The bits of a
-/// token's result do not depend on the variant or on the other tokens.
+/// token's result do not depend on the other tokens, nor on the variant unless that is on tensor cores.
 ///
 /// # Errors
 /// [`OpError::Layout`] or [`OpError::Value`] name the operand; nothing was enqueued then. [`OpError::Launch`] otherwise.
@@ -103,12 +189,13 @@ pub fn product(
     aligned(op, "y", y.is_aligned(4))?;
     let y_stride = row_stride(op, "y strides", y.strides, 1)?;
     let (added, add_stride) = add.to(op, y)?;
-    let sizes = ProductSizes { tokens, n_out, kind: w.kind() };
+    let sizes = ProductSizes { tokens, n_out, n_in, kind: w.kind(), aligned: w.ptr().addr().is_multiple_of(16) };
     let params = ProductParams {
         w: w.ptr(),
         x: x.ptr(),
         y: y.ptr_mut(),
         add: added,
+        scratch: std::ptr::null_mut(),
         n_in: count(op, "columns", n_in, i32::MAX as u32)?,
         n_out: count(op, "rows", n_out, i32::MAX as u32)?,
         tokens: count(op, "tokens", tokens, 65_535)?,
