@@ -18,7 +18,7 @@ use crate::mmvq::{Instance, fused, hoist, hoist_b3, hoist_b5, il, mma, plain, pl
 use crate::moe::{self, combine_quad, plan_block, router_warp, silu_mul_quad};
 use crate::norm::rms_warp;
 use crate::ple::{conv_quad, gate_warp};
-use crate::qsa::{block_keys_warp, scores_thread, select_search};
+use crate::qsa::{append_warp, scores_thread, select_search};
 
 /// A kernel instance.
 #[derive(Clone, Copy, Debug)]
@@ -221,7 +221,7 @@ pub fn entries() -> Vec<Entry> {
         entry("delta.gates/elem", gates_elem::DELTA_GATES_ELEM.info(), ELEMENTS),
         entry("delta.gated_norm/warp", gated_norm_warp::DELTA_GATED_NORM_WARP_SIGMOID.info(), ROW_WARP),
         entry("delta.gated_norm/warp", gated_norm_warp::DELTA_GATED_NORM_WARP_SILU.info(), ROW_WARP),
-        entry("qsa.block_keys/warp", block_keys_warp::QSA_BLOCK_KEYS_WARP.info(), ROW_WARP),
+        entry("qsa.append/warp", append_warp::QSA_APPEND_WARP.info(), ROW_WARP),
         entry("qsa.scores/thread", scores_thread::QSA_SCORES_THREAD.info(), ROW_WARP),
         entry("qsa.select/search", select_search::QSA_SELECT_SEARCH.info(), ROW_WARP),
         entry("hyper.expand/quad", expand_quad::HYPER_EXPAND_QUAD_WIDE.info(), QUAD),

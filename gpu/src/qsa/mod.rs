@@ -14,14 +14,12 @@
 //! | ids | u32 `[rows][most_cells(budget)]` | cells, ascending; exactly `width` of a row are written |
 //! | keys, values | `[page][kv head][RATIO][HEAD_DIM]` of f32, f16 or i8 | a page is a block of cells; a table leads from block to page |
 
-pub mod block_keys_warp;
+pub mod append_warp;
 pub mod scores_thread;
 pub mod select_search;
 pub mod step;
 
 pub use step::{StepRecord, WidthRule, most_cells};
-
-use crate::attn::Rope;
 
 /// Index query heads, all of one index key: `indexer_n_heads` (with `indexer_kv_heads` = 1).
 pub const INDEX_HEADS: usize = 4;
@@ -38,38 +36,44 @@ pub const HEAD_DIM: usize = 256;
 /// In the place of a page's number: its cells are not in memory, and no weight goes to them.
 pub const NO_PAGE: u32 = u32::MAX;
 
-/// Launch parameters of `qsa.block_keys`. Pointers are 16-byte aligned, strides in elements and multiples of 4.
+/// Launch parameters of `qsa.append`. Pointers are 16-byte aligned, the stride is in elements and a multiple of 4.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct BlockKeysParams {
+pub struct AppendParams {
     /// f32 `[tokens][raw_stride]`: raw index keys of the call's tokens.
     pub raw: *const f32,
-    /// f32 `[ratio - 1][dim]`: raw index keys of the tokens before, oldest first.
-    pub window: *const f32,
-    /// f32 `[dim]`.
+    /// f32 `[INDEX_DIM]`: gain of the key norm.
     pub gain: *const f32,
-    /// f32 `[blocks of the context][dim]`: keys of complete blocks.
-    pub keys: *mut f32,
-    /// Angles; block b has the position of its first token. `rope.first` is the position of the call's first token.
-    pub rope: Rope,
-    /// First block to write; its last token is in the call.
-    pub first_block: u32,
-    /// Blocks to write, at least 1.
-    pub blocks: u32,
-    /// Tokens of a block.
-    pub ratio: u32,
-    /// Values of a key, a multiple of 4.
-    pub dim: u32,
+    /// f32 `[RATIO - 1][INDEX_DIM]`: raw keys of the newest cells at positions 0, 1, 2 modulo [`RATIO`].
+    pub tail: *mut f32,
+    /// f32 `[max_blocks][INDEX_DIM]`: keys of complete blocks.
+    pub pooled: *mut f32,
+    /// f32 `[INDEX_DIM]`: written with position 0.
+    pub dead: *mut f32,
+    /// f32 `[positions][half]`: cosines by position.
+    pub cos: *const f32,
+    /// f32 `[positions][half]`: sines.
+    pub sin: *const f32,
+    /// [`StepRecord`] `[tokens]`: positions, ascending without gaps.
+    pub steps: *const StepRecord,
+    /// Tokens of the call, at least 1.
+    pub tokens: u32,
+    /// Rows of `pooled`; blocks beyond are not written.
+    pub max_blocks: u32,
+    /// Positions of the tables; keys that need others are not written.
+    pub positions: u32,
+    /// Pairs that rotate, a multiple of 4.
+    pub half: u32,
     /// Elements from a token's raw key to the next.
     pub raw_stride: u32,
+    /// 1: raw keys are rounded to f16 first, as a cache in f16 would; 0: they stay f32.
+    pub round_to_f16: u32,
     /// Added to the mean square.
     pub eps: f32,
-    /// 1 / dim, rounded once on the host.
-    pub inv_dim: f32,
-    /// 1 / ratio, rounded once on the host.
-    pub inv_ratio: f32,
+    /// Not read; keeps the struct free of padding.
+    pub reserved: u32,
 }
-const _: () = assert!(size_of::<BlockKeysParams>() == 88);
+const _: () = assert!(size_of::<AppendParams>() == 96);
 
 /// Launch parameters of `qsa.scores`. Pointers are 16-byte aligned.
 #[repr(C)]

@@ -33,7 +33,7 @@ use crate::ops::moe_silu_mul::MOE_SILU_MUL;
 use crate::ops::norm_rms::{NORM_RMS, RmsSizes};
 use crate::ops::ple_conv::PLE_CONV;
 use crate::ops::ple_gate::{GateSizes, PLE_GATE};
-use crate::ops::qsa_block_keys::{BlockKeysSizes, QSA_BLOCK_KEYS};
+use crate::ops::qsa_append::{AppendSizes, QSA_APPEND};
 use crate::ops::qsa_scores::{QSA_SCORES, ScoresSizes};
 use crate::ops::qsa_select::{QSA_SELECT, SelectSizes};
 use crate::ops::weights::Kind;
@@ -142,7 +142,7 @@ fn explain_layers(
         NORM_RMS, RmsSizes { groups: STREAMS * tokens };
         ATTN_NORM_ROPE, NormRopeSizes { rows: 24 * tokens };
         ATTN_SOFTMAX, SoftmaxSizes { tokens, heads: 24 };
-        QSA_BLOCK_KEYS, BlockKeysSizes { blocks: tokens.div_ceil(4) };
+        QSA_APPEND, AppendSizes { tokens };
         QSA_SCORES, ScoresSizes { tokens, blocks: 1024 };
         QSA_SELECT, SelectSizes { tokens };
         HYPER_EXPAND, quad(HIDDEN);

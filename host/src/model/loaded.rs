@@ -1,10 +1,12 @@
 //! A model on a device, ready to run.
 
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 
 use super::config::Config;
 use super::graph::{Graph, Logits, Scratch};
 use super::products::ProductScratch;
+use super::profiled::Profiled;
 use super::rope::Rope;
 use super::run::{Probe, Run};
 use super::weights::Reader;
@@ -54,6 +56,7 @@ pub struct Model {
     scratch: Option<Scratch>,
     products: RefCell<ProductScratch>,
     matrix_bytes: u64,
+    profiled: Option<Arc<Profiled>>,
 }
 
 impl Model {
@@ -100,6 +103,7 @@ impl Model {
             graph,
             products: RefCell::new(products),
             matrix_bytes,
+            profiled: None,
         })
     }
 
@@ -107,6 +111,14 @@ impl Model {
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// Times the launches of every pass from now on.
+    pub fn profile(&mut self) -> Arc<Profiled> {
+        let profiled = Arc::new(Profiled::new(&self.device));
+        self.stream.set_profile(profiled.profile());
+        self.profiled = Some(profiled.clone());
+        profiled
     }
 
     /// Memory of its matrices and tables on the device.
@@ -172,6 +184,9 @@ impl Model {
             products: &self.products,
         };
         self.graph.pass(&run, tokens, sequence, scratch, (logits, probe))?;
+        if let Some(profiled) = &self.profiled {
+            profiled.end_pass(tokens.len())?;
+        }
         sequence.position += tokens.len();
         let reach = self.config.ple.as_ref().map_or(0, |ple| ple.ngram - 1);
         sequence.last.extend(tokens);

@@ -6,7 +6,7 @@
 //! | convolution window | Gated DeltaNet layer | f32 `[3][channels]` |
 //! | keys and values | attention layer | f32 `[context][kv heads * head dim]`, twice |
 //! | block keys | attention layer with QSA | f32 `[context / ratio][index dim]` |
-//! | raw index keys | attention layer with QSA | f32 `[ratio - 1][index dim]` |
+//! | raw index keys | attention layer with QSA | f32 `[ratio - 1][index dim]`, and the dead key |
 //! | n-gram window | layer with an n-gram embedding | f32 `[(taps - 1) * longest n-gram][streams * hidden]` |
 //! | last tokens | sequence | as many ids as an n-gram reaches back |
 //!

@@ -55,7 +55,7 @@ const PLAIN: &[&str] = &[
     "norm.rms",
     "attn.norm_rope",
     "attn.softmax",
-    "qsa.block_keys",
+    "qsa.append",
     "qsa.scores",
     "qsa.select",
     "hyper.expand",

@@ -7,6 +7,8 @@
 //! y       = (softmax(q k^T / sqrt(dim)) v * sigmoid(gate)) W_o
 //! ```
 
+use varve_gpu::qsa::WidthRule;
+
 use super::{Into, project, project_all, project_into};
 use crate::backend::{BackendError, Buffer, Device};
 use crate::model::config::{AttentionSizes, QsaSizes};
@@ -16,10 +18,10 @@ use crate::model::weights::{Matrix, Scope};
 use crate::model::{ModelError, OpenError};
 use crate::ops::attn_norm_rope::{Heads, norm_rope};
 use crate::ops::attn_softmax::{Attend, SoftmaxArgs, softmax};
-use crate::ops::conv_window::{WindowArgs, window};
-use crate::ops::qsa_block_keys::{BlockKeysArgs, block_keys};
+use crate::ops::qsa_append::{AppendArgs, append};
 use crate::ops::qsa_scores::{ScoresArgs, scores};
 use crate::ops::qsa_select::{SelectArgs, select};
+use crate::ops::qsa_steps::{WORDS, step_records};
 
 /// Weights.
 pub struct Attention {
@@ -58,8 +60,10 @@ pub struct AttentionState {
 pub struct IndexState {
     /// f32 `[complete blocks of the context, dim]`.
     pub keys: Rows<f32>,
-    /// f32 `[ratio - 1, dim]`: raw keys of the last tokens.
-    pub window: Rows<f32>,
+    /// f32 `[ratio - 1, dim]`: raw keys of the newest cells by position modulo the ratio.
+    pub tail: Rows<f32>,
+    /// f32 `[1, dim]`: the dead key.
+    pub dead: Rows<f32>,
 }
 
 impl AttentionState {
@@ -68,8 +72,9 @@ impl AttentionState {
         let width = sizes.kv_heads * sizes.head_dim;
         let index = sizes.qsa.as_ref().map(|qsa| -> Result<_, BackendError> {
             let blocks = (context / qsa.ratio).max(1);
-            let window = Rows::zeroed(device, qsa.ratio - 1, qsa.dim)?;
-            Ok(IndexState { keys: Rows::new(device, blocks, qsa.dim)?, window })
+            let tail = Rows::zeroed(device, qsa.ratio - 1, qsa.dim)?;
+            let dead = Rows::zeroed(device, 1, qsa.dim)?;
+            Ok(IndexState { keys: Rows::new(device, blocks, qsa.dim)?, tail, dead })
         });
         Ok(Self {
             k: Rows::new(device, context, width)?,
@@ -89,6 +94,9 @@ pub struct AttentionScratch {
 }
 
 struct IndexScratch {
+    /// Step records of the pass, the same for all layers.
+    steps: Rows<u32>,
+    budget: usize,
     qk: Rows<f32>,
     q: Rows<f32>,
     scores: Rows<f32>,
@@ -99,13 +107,16 @@ impl AttentionScratch {
     /// For passes of up to `tokens` tokens in sequences of up to `context`.
     pub fn new(device: &Device, sizes: &AttentionSizes, tokens: usize, context: usize) -> Result<Self, BackendError> {
         let rows = |width| Rows::new(device, tokens, width);
+        let rows_of_words = |width| Rows::new(device, tokens, width);
         let width = sizes.heads * sizes.head_dim;
         let index = sizes.qsa.as_ref().map(|qsa| -> Result<_, BackendError> {
             Ok(IndexScratch {
+                steps: rows_of_words(WORDS)?,
+                budget: qsa.budget,
                 qk: rows((qsa.heads + 1) * qsa.dim)?,
                 q: rows(qsa.heads * qsa.dim)?,
                 scores: rows((context / qsa.ratio).max(1))?,
-                chosen: Rows::new(device, tokens, qsa.blocks())?,
+                chosen: rows_of_words(qsa.blocks())?,
             })
         });
         Ok(Self {
@@ -115,6 +126,12 @@ impl AttentionScratch {
             mixed: rows(width)?,
             index: index.transpose()?,
         })
+    }
+
+    /// Says where in the sequence the tokens of a pass are, for all layers.
+    pub fn place(&mut self, first: usize, tokens: usize) -> Result<(), BackendError> {
+        let Some(index) = &mut self.index else { return Ok(()) };
+        index.steps.write(&step_records(first, tokens, index.budget, WidthRule::default()))
     }
 }
 
@@ -210,21 +227,18 @@ impl Indexer {
         let (dim, ratio) = (self.sizes.dim, self.sizes.ratio);
         let queries = self.sizes.heads * dim;
         project(run, &self.project, &x.first(n)?, s.qk.first_mut(n)?)?;
-        let raw = s.qk.columns(n, queries..queries + dim)?;
-        block_keys(
-            pick,
-            stream,
-            BlockKeysArgs {
-                raw,
-                window: state.window.all()?,
-                gain: self.k_gain.view([dim])?,
-                keys: state.keys.all_mut()?,
-                rope: run.rope,
-                ratio,
-                eps: run.eps,
-            },
-        )?;
-        window(pick, stream, WindowArgs { window: state.window.all_mut()?, x: raw })?;
+        let keys = AppendArgs {
+            raw: s.qk.columns(n, queries..queries + dim)?,
+            steps: s.steps.first(n)?,
+            gain: self.k_gain.view([dim])?,
+            tail: state.tail.all_mut()?,
+            pooled: state.keys.all_mut()?,
+            dead: state.dead.line_mut(dim)?,
+            rope: run.rope,
+            round_to_f16: false,
+            eps: run.eps,
+        };
+        append(pick, stream, keys)?;
         if (first + n) / ratio <= self.sizes.blocks() {
             return Ok(Attend::All);
         }

@@ -64,7 +64,7 @@ pub static OPERATIONS: &[Operation] = &[
     plain::norm::RMS,
     plain::norm::NORM_ROPE,
     plain::attn::SOFTMAX,
-    plain::qsa::BLOCK_KEYS,
+    plain::qsa_append::APPEND,
     plain::qsa::SCORES,
     plain::qsa::SELECT,
     plain::hyper::EXPAND,

@@ -18,6 +18,7 @@ pub(super) mod norm;
 mod operand;
 pub(super) mod ple;
 pub(super) mod qsa;
+pub(super) mod qsa_append;
 pub(super) mod routing;
 
 use std::ops::Range;
