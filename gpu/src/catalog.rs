@@ -141,9 +141,6 @@ const MMVQ_HOIST_B3: Budget =
 const MMVQ_HOIST_B5: Budget =
     Budget { registers: 96, shared_bytes: 0, reason: "a group of 4 calls under way; 5 blocks an SM" };
 
-const MMVQ_MMA: Budget =
-    Budget { registers: 80, shared_bytes: 0, reason: "24 warps an SM; the vectors of two units of a warp" };
-
 /// Probes are not tuned; the limit only shows when one grows out of proportion.
 const PROBE: Budget = Budget { registers: 64, shared_bytes: 16_384, reason: "small by construction" };
 /// Those of products of a warpgroup, whose file has sm_90 to itself.
@@ -162,6 +159,16 @@ fn mmvq_fused(columns: usize) -> Budget {
         _ => 255,
     };
     Budget { registers, shared_bytes: 0, reason: "4 calls and their sums; an SM's registers for 20, 16, 12, 8 warps" }
+}
+
+/// Limits of `mmvq.product/mma`: a block has an SM, and fewer warps the more units each has.
+fn mmvq_mma(units: usize) -> Budget {
+    let registers = [80, 96, 128][units - 1];
+    Budget {
+        registers,
+        shared_bytes: 0,
+        reason: "the vectors of a warp's units; an SM's registers for 24, 20, 16 warps",
+    }
 }
 
 /// Every kernel, family by family.
@@ -272,7 +279,7 @@ pub fn entries() -> Vec<Entry> {
         all.push(entry("mmvq.product/fused", instance.kernel.info(), mmvq_fused(instance.columns)));
     }
     for instance in mma::INSTANCES {
-        all.push(entry("mmvq.product/mma", instance.kernel.info(), MMVQ_MMA));
+        all.push(entry("mmvq.product/mma", instance.kernel.info(), mmvq_mma(instance.rows)));
     }
     products(
         &mut all,

@@ -114,15 +114,15 @@ const LANES: u32 = 8;
 /// `num / den`, rounded to nearest, from the reciprocal of `den` rounded to nearest (Markstein): exact while neither the
 /// remainder nor anything else leaves the range of normal numbers.
 #[inline(always)]
-fn quotient(num: f32, den: f32, reciprocal: f32) -> f32 {
+pub(super) fn quotient(num: f32, den: f32, reciprocal: f32) -> f32 {
     let about = num * reciprocal;
     float::fma(float::fma(-about, den, num), reciprocal, about)
 }
 
-/// The step of a block whose largest magnitude is `largest`, and some of its values divided by it: one division where all
-/// numbers are of ordinary size.
+/// The step of a block whose largest magnitude is `largest`, and four of its values divided by it: one division instead of
+/// five where all numbers are of ordinary size.
 #[inline(always)]
-pub(super) fn divide<const N: usize>(x: [f32; N], largest: f32) -> (f32, [f32; N]) {
+fn divide(x: [f32; 4], largest: f32) -> (f32, [f32; 4]) {
     const CODES: f32 = 127.0;
     if largest > 1e-18 && largest < 1e30 {
         let step = clamp_half(quotient(largest, CODES, 1.0 / CODES));

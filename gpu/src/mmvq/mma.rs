@@ -5,11 +5,11 @@
 //! Shapes    `ProductParams`; `x` 16-byte aligned, its stride a multiple of 4; n_in a multiple of 128, rows of Q6_K of an even
 //!           number of blocks; up to eight columns
 //! Mapping   grid at most a block an SM, each with every grid-th tile of 16 rows; tiles come to shared memory by bulk copies. A
-//!           warp has the same one or two units of 128 values of every row: of those it keeps all vectors in registers
+//!           warp has the same one to three units of 128 values of every row: of those it keeps all vectors in registers
 //! Order     unit: blocks of 32 values ascending, fma; warp: its units ascending; block: warps ascending. It depends on n_in alone
 //! Barriers  of the block one behind the first copies, one a tile: warps' sums are written before it and read behind it, by
 //!           one warp; two places take turns, and the tile's own is filled again behind it
-//! Budget    80 registers, 0 B shared beside the dynamic, 0 B local (enforced by tests/tests/ptx/)
+//! Budget    80 registers, with two or three units 128, 0 B shared beside the dynamic, 0 B local (enforced by tests/tests/ptx/)
 //! Promise   Rounding against `plain`: exactness.md#mmvq-on-tensor-cores; a row's bits depend on its own vector alone
 //!
 //! The copies start before the launch ahead has ended, which may write the vectors but not the matrix. Rows past the last of a
@@ -18,14 +18,17 @@
 use cuda_std::barrier::sync_threads;
 use cuda_std::launch::Bounds;
 use cuda_std::thread::{block_dim_x, block_idx_x, grid_dim_x, thread_idx_x};
-use cuda_std::{bulk, global, grid, shared};
+use cuda_std::{bulk, global, grid, shared, warp};
 
 use super::ProductParams;
-use super::mma_kquants::Q6Tile;
+use super::mma_kquants::{Q4Tile, Q5Tile, Q6Tile};
+use super::mma_others::{Q8Tile, Xs4Tile};
 use super::mma_vectors::{Unit, quantize};
 
-/// At most 24 warps, one block an SM.
-pub const BOUNDS: Bounds = Bounds { threads: 768, min_blocks: 1 };
+/// Of warps with one unit: at most 24, one block an SM.
+pub const ONE: Bounds = Bounds { threads: 768, min_blocks: 1 };
+/// Of warps with two or three, whose vectors take registers.
+pub const MORE: Bounds = Bounds { threads: 512, min_blocks: 1 };
 
 /// Rows of a tile.
 pub const ROWS: u32 = 16;
@@ -33,10 +36,6 @@ pub const ROWS: u32 = 16;
 pub const COLUMNS: usize = 8;
 /// Values of a unit.
 pub const UNIT: u32 = 128;
-/// Most units of a warp.
-pub const MAX_OWN: u32 = 2;
-/// Most warps.
-const MAX_WARPS: u32 = BOUNDS.threads / 32;
 /// Shared memory of a block of sm_90.
 const SHARED: u32 = 232_448;
 /// Most tiles under way.
@@ -52,13 +51,18 @@ pub(super) trait Tile {
     const VALUES: u32;
     /// Bytes of a block.
     const BYTES: u32;
+    /// Whether it reads the steps times sums.
+    const SUMS: bool;
 
     /// Which word of a block of 32 codes lane `t` of a group of four has in register `r` < 2.
     fn word(t: u32, r: u32) -> u32;
 
-    /// The lane's codes in the order in which the weights of the unit come, from those of [`Self::word`]. All lanes of the warp
-    /// call it together.
-    fn order(word: u32, unit: u32, lane: u32) -> u32;
+    /// The lane's codes of block `block` of the unit in the order in which its weights come, from those of [`Self::word`]. All lanes
+    /// of the warp call it together.
+    #[inline(always)]
+    fn order(word: u32, _unit: u32, _block: usize, _lane: u32) -> u32 {
+        word
+    }
 
     /// Adds unit `unit` of the rows at `rows`, of which the lane has one in each half of the tile, to its sums: those of the first
     /// row and columns 2 t and 2 t + 1, then those of the second.
@@ -66,13 +70,6 @@ pub(super) trait Tile {
     /// # Safety
     /// The rows are in shared memory, 4-byte aligned, with four bytes behind them; all lanes call it together.
     unsafe fn add(rows: [*const u8; 2], unit: u32, lane: u32, x: &Unit, y: &mut [f32; 4]);
-}
-
-/// Units of a row of `n_in` values that each warp of a block has, 1 to [`MAX_OWN`]; 0 where they do not fit.
-#[must_use]
-pub const fn own(n_in: u32) -> u32 {
-    let own = (n_in / UNIT).div_ceil(MAX_WARPS);
-    if n_in.is_multiple_of(UNIT) && own <= MAX_OWN && (n_in / UNIT).is_multiple_of(own) { own } else { 0 }
 }
 
 /// Bytes of a place for a tile: its landing counter, the rows, and what is read behind them but not used.
@@ -86,29 +83,44 @@ const fn slots(row_bytes: u32, warps: u32) -> u32 {
     if room < MAX_SLOTS { room } else { MAX_SLOTS }
 }
 
-/// Threads and dynamic shared memory of a block for rows of `n_in` values in `row_bytes` bytes; none where they do not fit.
+/// A block for rows of some length.
 #[cfg(not(target_arch = "nvptx64"))]
-#[must_use]
-pub const fn block(n_in: u32, row_bytes: u32) -> Option<[u32; 2]> {
-    let own = own(n_in);
-    if own == 0 {
-        return None;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Units of a warp.
+    pub own: u32,
+    /// Threads.
+    pub threads: u32,
+    /// Bytes of dynamic shared memory.
+    pub shared_bytes: u32,
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+impl Block {
+    /// For rows of `n_in` values in `row_bytes` bytes, with the fewest units a warp; none where they do not fit.
+    #[must_use]
+    pub fn of(n_in: u32, row_bytes: u32) -> Option<Self> {
+        let units = n_in / UNIT;
+        let fits = |(own, bounds): &(u32, Bounds)| units.is_multiple_of(*own) && units / own <= bounds.threads / 32;
+        let (own, _) = [(1, ONE), (2, MORE), (3, MORE)].into_iter().find(fits)?;
+        let warps = units / own;
+        let slots = slots(row_bytes, warps);
+        let shared_bytes = 2 * warps * SUMS_BYTES + slots * slot_bytes(row_bytes);
+        let there = n_in.is_multiple_of(UNIT) && units > 0 && slots >= 2;
+        there.then_some(Self { own, threads: 32 * warps, shared_bytes })
     }
-    let warps = n_in / UNIT / own;
-    let slots = slots(row_bytes, warps);
-    if slots < 2 { None } else { Some([32 * warps, 2 * warps * SUMS_BYTES + slots * slot_bytes(row_bytes)]) }
 }
 
 /// Kernels of [`body`], a line each, and `INSTANCES`, the list of them: name and handle, format's type and name, units of a warp.
 macro_rules! instances {
-    ($($name:ident $handle:ident $tile:ident $format:ident $own:literal;)*) => {
+    ($($name:ident $handle:ident $tile:ident $format:ident $own:literal $bounds:ident;)*) => {
         $(
             /// An instance of the file's body.
             ///
             /// # Safety
             /// Shapes, alignment and room as `ProductParams` says; grid, block and shared memory as the file's header says.
             #[cuda_std::kernel(sm = 90)]
-            #[launch_bounds(BOUNDS)]
+            #[launch_bounds($bounds)]
             pub unsafe fn $name(p: ProductParams) {
                 // SAFETY: same contract.
                 unsafe { body::<$tile, $own>(p) }
@@ -127,8 +139,21 @@ macro_rules! instances {
 }
 
 instances! {
-    mmvq_product_mma_q6_k_u1 MMVQ_PRODUCT_MMA_Q6_K_U1 Q6Tile Q6_K 1;
-    mmvq_product_mma_q6_k_u2 MMVQ_PRODUCT_MMA_Q6_K_U2 Q6Tile Q6_K 2;
+    mmvq_product_mma_q8_0_u1 MMVQ_PRODUCT_MMA_Q8_0_U1 Q8Tile Q8_0 1 ONE;
+    mmvq_product_mma_q8_0_u2 MMVQ_PRODUCT_MMA_Q8_0_U2 Q8Tile Q8_0 2 MORE;
+    mmvq_product_mma_q8_0_u3 MMVQ_PRODUCT_MMA_Q8_0_U3 Q8Tile Q8_0 3 MORE;
+    mmvq_product_mma_q4_k_u1 MMVQ_PRODUCT_MMA_Q4_K_U1 Q4Tile Q4_K 1 ONE;
+    mmvq_product_mma_q4_k_u2 MMVQ_PRODUCT_MMA_Q4_K_U2 Q4Tile Q4_K 2 MORE;
+    mmvq_product_mma_q4_k_u3 MMVQ_PRODUCT_MMA_Q4_K_U3 Q4Tile Q4_K 3 MORE;
+    mmvq_product_mma_q5_k_u1 MMVQ_PRODUCT_MMA_Q5_K_U1 Q5Tile Q5_K 1 ONE;
+    mmvq_product_mma_q5_k_u2 MMVQ_PRODUCT_MMA_Q5_K_U2 Q5Tile Q5_K 2 MORE;
+    mmvq_product_mma_q5_k_u3 MMVQ_PRODUCT_MMA_Q5_K_U3 Q5Tile Q5_K 3 MORE;
+    mmvq_product_mma_q6_k_u1 MMVQ_PRODUCT_MMA_Q6_K_U1 Q6Tile Q6_K 1 ONE;
+    mmvq_product_mma_q6_k_u2 MMVQ_PRODUCT_MMA_Q6_K_U2 Q6Tile Q6_K 2 MORE;
+    mmvq_product_mma_q6_k_u3 MMVQ_PRODUCT_MMA_Q6_K_U3 Q6Tile Q6_K 3 MORE;
+    mmvq_product_mma_iq4_xs_u1 MMVQ_PRODUCT_MMA_IQ4_XS_U1 Xs4Tile IQ4_XS 1 ONE;
+    mmvq_product_mma_iq4_xs_u2 MMVQ_PRODUCT_MMA_IQ4_XS_U2 Xs4Tile IQ4_XS 2 MORE;
+    mmvq_product_mma_iq4_xs_u3 MMVQ_PRODUCT_MMA_IQ4_XS_U3 Xs4Tile IQ4_XS 3 MORE;
 }
 
 /// A block's tiles: every grid-th from its own number on, and the places that they come to in turn.
@@ -187,7 +212,7 @@ impl Tiles {
 /// As the kernels.
 #[inline(always)]
 unsafe fn body<F: Tile, const OWN: usize>(p: ProductParams) {
-    let (warp, lane, warps) = (thread_idx_x() / 32, thread_idx_x() % 32, block_dim_x() / 32);
+    let (me, lane, warps) = (thread_idx_x() / 32, thread_idx_x() % 32, block_dim_x() / 32);
     grid::let_next_start();
     let sums = shared::dynamic_shared::<u8>();
     let row_bytes = p.n_in / F::VALUES * F::BYTES;
@@ -210,7 +235,11 @@ unsafe fn body<F: Tile, const OWN: usize>(p: ProductParams) {
     }
     grid::wait_for_previous();
     // SAFETY: the vectors are there; all lanes of the warp are here.
-    let x: [Unit; OWN] = core::array::from_fn(|u| unsafe { quantize::<F>(&p, warp + u as u32 * warps, lane) });
+    let x: [Unit; OWN] = core::array::from_fn(|u| unsafe {
+        // The loads of one unit are behind the quantizing of the one before: together they would take 32 registers more.
+        warp::sync_warp(warp::FULL_MASK);
+        quantize::<F>(&p, me + u as u32 * warps, lane)
+    });
     sync_threads();
     let (mut slot, mut parity, mut turn) = (0, 0, 0);
     for i in 0..tiles.count {
@@ -227,9 +256,9 @@ unsafe fn body<F: Tile, const OWN: usize>(p: ProductParams) {
         unsafe {
             bulk::wait(landing, parity);
             for u in 0..OWN {
-                F::add(rows, warp + u as u32 * warps, lane, &x[u], &mut y);
+                F::add(rows, me + u as u32 * warps, lane, &x[u], &mut y);
             }
-            shared::store4(own(warp), y);
+            shared::store4(own(me), y);
         }
         sync_threads();
         // SAFETY: behind the barrier nobody reads the place, and all sums of the tile are there. One warp has the tile.
@@ -237,7 +266,7 @@ unsafe fn body<F: Tile, const OWN: usize>(p: ProductParams) {
             if thread_idx_x() == 0 {
                 tiles.start_copy(i + tiles.slots, slot);
             }
-            if warp == turn {
+            if me == turn {
                 finish(&p, first, lane, warps, own(0));
             }
         }

@@ -31,6 +31,7 @@ pub mod kquants;
 pub mod lookups;
 pub mod mma;
 mod mma_kquants;
+mod mma_others;
 mod mma_vectors;
 pub mod plain;
 pub mod plain_slot;

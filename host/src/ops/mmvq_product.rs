@@ -112,10 +112,10 @@ fn fused_launch(ask: &QuantizedProductSizes) -> Launch {
     Launch { dynamic_shared, ..Launch::new(axis(blocks), fused::bounds(room).threads) }
 }
 
-/// Threads and shared memory of a block of `mma`, if rows of that length fit.
-fn mma_block(ask: &QuantizedProductSizes) -> Option<[u32; 2]> {
+/// The block of `mma`, if rows of that length fit.
+fn mma_block(ask: &QuantizedProductSizes) -> Option<mma::Block> {
     let ((values, bytes), n_in) = (ask.format.block(), u32::try_from(ask.n_in).ok()?);
-    mma::block(n_in, u32::try_from(ask.n_in / values * bytes).ok()?)
+    mma::Block::of(n_in, u32::try_from(ask.n_in / values * bytes).ok()?)
 }
 
 /// The instance of `mma`, which quantizes all vectors itself.
@@ -126,17 +126,16 @@ fn on_tensor_cores(ask: &QuantizedProductSizes) -> Found {
     if odd_blocks(ask) {
         return Err(ODD_BLOCKS.into());
     }
-    if mma_block(ask).is_none() {
-        return Err(format!("rows of {} values are not one or two units of 128 a warp, or too long", ask.n_in));
-    }
-    let own = mma::own(u32::try_from(ask.n_in).unwrap_or(u32::MAX)) as usize;
+    let why =
+        || format!("rows of {} values are not one to three units of 128 for each warp, or are too long", ask.n_in);
+    let block = mma_block(ask).ok_or_else(why)?;
     let none = || format!("no instance for {}", ask.format.name());
-    ask.find(mma::INSTANCES, mma::COLUMNS, Some(own)).ok_or_else(none)
+    ask.find(mma::INSTANCES, mma::COLUMNS, Some(block.own as usize)).ok_or_else(none)
 }
 
 /// Its launch: a block an SM, as far as there are tiles.
 fn mma_launch(ask: &QuantizedProductSizes) -> Launch {
-    let [threads, dynamic_shared] = mma_block(ask).unwrap_or_default();
+    let (threads, dynamic_shared) = mma_block(ask).map_or((32, 0), |block| (block.threads, block.shared_bytes));
     let blocks = ask.n_out.div_ceil(mma::ROWS as usize).min(ask.sms as usize);
     Launch { dynamic_shared, ..Launch::new(axis(blocks), threads) }
 }
@@ -212,7 +211,7 @@ pub static MMVQ_PRODUCT: Table<QuantizedProductSizes, ProductParams> = Table {
             preferred: Preferred::OptIn,
             exactness: Exactness::Rounding {
                 bound: 1e-4,
-                ordinary: 1e-5,
+                ordinary: 1e-4,
                 derived: "exactness.md#mmvq-on-tensor-cores",
             },
         },

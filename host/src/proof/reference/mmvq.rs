@@ -282,8 +282,8 @@ fn weight(format: Format, block: &[u8], e: usize) -> (f64, f64) {
 }
 
 /// Roundings on the way of a term to the sum of a row, where products are summed in the order of `mma`: its dot made a float, four
-/// blocks of a unit, two units of a warp, each twice where there are minima, 24 warps.
-const STEPS_OF_UNITS: f64 = 38.0;
+/// blocks of a unit, three units of a warp, each twice where there are minima, 24 warps.
+const STEPS_OF_UNITS: f64 = 35.0;
 
 /// A row of weights times a quantized vector in f64, and how far a sum in the order of `mma` may be.
 #[must_use]
