@@ -1,7 +1,9 @@
 //! `dense.product`: `y = x W^T`, with weights as files store them.
 
 use cuda_std::launch::Kernel;
-use varve_gpu::dense::{ProductParams, parts, product_mma, product_mma_split, product_rows, product_tile};
+use varve_gpu::dense::{
+    ProductParams, parts, product_mma, product_mma_narrow, product_mma_split, product_rows, product_tile,
+};
 
 use super::add::Add;
 use super::checks::{aligned, axis, count, row_stride, rows_in};
@@ -39,11 +41,7 @@ pub static DENSE_PRODUCT: Table<ProductSizes, ProductParams> = Table {
         Variant {
             name: MMA,
             kernel: |ask| on_tensor_cores(ask).map(|[_, products]| products),
-            launch: |ask| {
-                let (tokens, rows) = (ask.tokens.div_ceil(product_mma::TOKENS), ask.n_out.div_ceil(product_mma::ROWS));
-                let dynamic_shared = axis(product_mma::SHARED_BYTES);
-                Launch { grid: [axis(tokens), axis(rows), 1], dynamic_shared, ..Launch::new(1, product_mma::BOUNDS.threads) }
-            },
+            launch: |ask| products_launch(ask, ask.tokens),
             staged: Some(Staged { scratch_floats: |ask| of_scratch(ask, ask.tokens.min(pass(ask))), steps: mma_steps }),
             needs: Needs { cc: 80, spread: Spread::Any },
             preferred: Preferred::Measured { table: measured::MMA, size: |ask| [ask.tokens, 1] },
@@ -100,21 +98,43 @@ pub static DENSE_PRODUCT: Table<ProductSizes, ProductParams> = Table {
     ],
 };
 
-/// Kernels of [`MMA`] for these sizes: the parts of x, the products.
+/// Most tokens of the kernel for few.
+const FEW_TOKENS: usize = product_mma_narrow::TOKENS;
+
+/// Kernels of [`MMA`] for these sizes: the parts of x, the products. All passes of a call have the same.
 fn on_tensor_cores(ask: &ProductSizes) -> Result<[&'static Kernel<ProductParams>; 2], String> {
     if !ask.aligned || !ask.n_in.is_multiple_of(8) {
         return Err("rows of the matrix do not start at multiples of 16 bytes".into());
     }
-    if ask.n_out > 65_535 * product_mma::ROWS {
-        return Err(format!("{} rows, a launch covers {}", ask.n_out, 65_535 * product_mma::ROWS));
+    let most = 65_535 * product_mma_narrow::ROWS;
+    if ask.n_out > most {
+        return Err(format!("{} rows, a launch covers {most}", ask.n_out));
     }
-    let f16 = [&product_mma_split::DENSE_PRODUCT_MMA_SPLIT_F16, &product_mma::DENSE_PRODUCT_MMA_F16];
-    let bf16 = [&product_mma_split::DENSE_PRODUCT_MMA_SPLIT_BF16, &product_mma::DENSE_PRODUCT_MMA_BF16];
+    let few = ask.tokens <= FEW_TOKENS;
     match ask.kind {
         Kind::F32 => Err("weights are f32, tensor cores take 16 bits here".into()),
-        Kind::F16 => Ok(f16),
-        Kind::Bf16 => Ok(bf16),
+        Kind::F16 => Ok([
+            &product_mma_split::DENSE_PRODUCT_MMA_SPLIT_F16,
+            if few { &product_mma_narrow::DENSE_PRODUCT_MMA_NARROW_F16 } else { &product_mma::DENSE_PRODUCT_MMA_F16 },
+        ]),
+        Kind::Bf16 => Ok([
+            &product_mma_split::DENSE_PRODUCT_MMA_SPLIT_BF16,
+            if few { &product_mma_narrow::DENSE_PRODUCT_MMA_NARROW_BF16 } else { &product_mma::DENSE_PRODUCT_MMA_BF16 },
+        ]),
     }
+}
+
+/// The launch of the products of `tokens` of the call's tokens.
+fn products_launch(ask: &ProductSizes, tokens: usize) -> Launch {
+    let [rows_of_block, tokens_of_block, shared, threads] = if ask.tokens <= FEW_TOKENS {
+        use product_mma_narrow::{BOUNDS, ROWS, SHARED_BYTES, TOKENS};
+        [ROWS, TOKENS, SHARED_BYTES, BOUNDS.threads as usize]
+    } else {
+        use product_mma::{BOUNDS, ROWS, SHARED_BYTES, TOKENS};
+        [ROWS, TOKENS, SHARED_BYTES, BOUNDS.threads as usize]
+    };
+    let grid = [axis(tokens.div_ceil(tokens_of_block)), axis(ask.n_out.div_ceil(rows_of_block)), 1];
+    Launch { grid, dynamic_shared: axis(shared), ..Launch::new(1, axis(threads)) }
 }
 
 /// f32 elements of scratch for so many tokens.
@@ -142,10 +162,13 @@ fn mma_steps(ask: &ProductSizes, call: &Step<ProductParams>, scratch: *mut f32) 
             tokens: axis(tokens),
             ..call.params
         };
-        let grid = [axis(tokens.div_ceil(product_mma::TOKENS)), call.launch.grid[1], 1];
         let parts = Launch::new(axis(tokens), product_mma_split::BOUNDS.threads);
-        [(split, parts), (products, Launch { grid, ..call.launch })]
-            .map(|(kernel, launch)| Step { kernel, launch, params, early: false })
+        [(split, parts), (products, products_launch(ask, tokens))].map(|(kernel, launch)| Step {
+            kernel,
+            launch,
+            params,
+            early: false,
+        })
     };
     (0..ask.tokens).step_by(pass(ask)).flat_map(of_a_pass).collect()
 }
