@@ -12,7 +12,7 @@ use crate::delta::{
     rec_tc32_scan, rec_wg32_prep, rec_wg32_scan,
 };
 use crate::dense::{dequantize_narrow, dequantize_wide, embed_rows};
-use crate::dense::{product_mma, product_mma_split, product_rows, product_tile};
+use crate::dense::{product_mma, product_mma_narrow, product_mma_split, product_rows, product_tile};
 use crate::hyper::{expand_quad, mix_quad, squeeze_quad, write_quad};
 use crate::mmvq::{Instance, fused, hoist, hoist_b3, hoist_b5, il, mma, plain, plain_slot, quantize};
 use crate::moe::{self, combine_quad, plan_block, router_warp, silu_mul_quad};
@@ -111,6 +111,8 @@ const PRODUCT_MMA: Budget = Budget {
     shared_bytes: 0,
     reason: "64 sums of a slice, 64 of all, 32 registers of fragments; 8 warps have their SM for themselves",
 };
+const PRODUCT_MMA_NARROW: Budget =
+    Budget { registers: 128, shared_bytes: 0, reason: "32 sums and operands; 3 blocks an SM, as their stages allow" };
 const PRODUCT_MMA_SPLIT: Budget =
     Budget { registers: 40, shared_bytes: 32, reason: "6 blocks of 256 threads an SM: 1,536 of 2,048 threads" };
 const SOFTMAX: Budget =
@@ -212,6 +214,8 @@ pub fn entries() -> Vec<Entry> {
         entry("dense.product/mma", product_mma_split::DENSE_PRODUCT_MMA_SPLIT_BF16.info(), PRODUCT_MMA_SPLIT),
         entry("dense.product/mma", product_mma::DENSE_PRODUCT_MMA_F16.info(), PRODUCT_MMA),
         entry("dense.product/mma", product_mma::DENSE_PRODUCT_MMA_BF16.info(), PRODUCT_MMA),
+        entry("dense.product/mma", product_mma_narrow::DENSE_PRODUCT_MMA_NARROW_F16.info(), PRODUCT_MMA_NARROW),
+        entry("dense.product/mma", product_mma_narrow::DENSE_PRODUCT_MMA_NARROW_BF16.info(), PRODUCT_MMA_NARROW),
         entry("dense.product/rows8", product_rows::DENSE_PRODUCT_ROWS8_F32.info(), PRODUCT_ROWS),
         entry("dense.product/rows8", product_rows::DENSE_PRODUCT_ROWS8_F16.info(), PRODUCT_ROWS),
         entry("dense.product/rows8", product_rows::DENSE_PRODUCT_ROWS8_BF16.info(), PRODUCT_ROWS),

@@ -20,7 +20,7 @@ pub struct ModelArgs {
     /// Tokens of a prompt that are computed in one pass, up to 2048
     #[arg(long, value_name = "TOKENS", default_value_t = model::DEFAULT_CHUNK)]
     pub chunk: usize,
-    /// Multiply by quantized matrices without rounding the vectors to 8 bits: slower with few tokens, and the same bits
+    /// Multiply without rounding vectors to 8 bits or weights to f16, and without tensor cores: slower, and the same bits
     /// however a prompt is cut into passes
     #[arg(long)]
     exact_products: bool,

@@ -43,6 +43,15 @@ struct Operands {
     y: Buffer<f32>,
 }
 
+/// Random values that a matrix repeats: a prime number, so that rows differ.
+const SOME: usize = 1_000_003;
+
+/// `len` values, of which the first are made and the others repeat them.
+fn repeated<T: Copy>(len: usize, value: impl Fn(usize) -> T) -> Vec<T> {
+    let some: Vec<T> = (0..len.min(SOME)).map(value).collect();
+    some.iter().copied().cycle().take(len).collect()
+}
+
 impl Operands {
     fn new(device: &Device, sizes: ProductCase) -> Result<Self, MeasureError> {
         let ProductCase { tokens, n_out, n_in, kind, matrices } = sizes;
@@ -51,14 +60,14 @@ impl Operands {
             let w = 0.02 * weights.normal(i as u64);
             if kind == Kind::F16 { f16::from_f64(w).to_bits() } else { bf16::from_f64(w).to_bits() }
         };
-        let data: Vec<u16> = (0..n_out * n_in).map(bits).collect();
-        let x: Vec<f32> = (0..tokens * n_in).map(|i| activations.normal(i as u64) as f32).collect();
-        Ok(Self {
-            sizes,
-            matrices: (0..matrices).map(|_| device.upload(&data)).collect::<Result<_, _>>()?,
-            x: device.upload(&x)?,
-            y: device.alloc(tokens * n_out)?,
-        })
+        let mut all = vec![device.upload(&repeated(n_out * n_in, bits))?];
+        for _ in 1..matrices {
+            let mut copy = device.alloc(n_out * n_in)?;
+            copy.copy_from(&all[0])?;
+            all.push(copy);
+        }
+        let x = repeated(tokens * n_in, |i| activations.normal(i as u64) as f32);
+        Ok(Self { sizes, matrices: all, x: device.upload(&x)?, y: device.alloc(tokens * n_out)? })
     }
 
     fn launch(&mut self, stream: &Stream, variant: &str, i: usize) -> Result<(), MeasureError> {

@@ -12,6 +12,7 @@ use super::run::{Probe, Run};
 use super::weights::Reader;
 use super::{Checkpoint, LanguageModel, ModelError, OpenError, Sequence};
 use crate::backend::{Device, Stream};
+use crate::ops::dense_product::{DENSE_PRODUCT, MMA};
 use crate::ops::dispatch::Dispatch;
 use crate::ops::switches::Switches;
 
@@ -24,8 +25,8 @@ pub struct LoadOptions {
     pub chunk: usize,
     /// Which variants may run.
     pub switches: Switches,
-    /// Products with quantized matrices never round their vectors: the bits of a model whose weights are expanded, but slow
-    /// where a pass has few tokens.
+    /// Products round neither vectors nor weights: the bits of a model whose weights are expanded to f32, but slow where a pass
+    /// has few tokens, and without tensor cores where it has many.
     pub exact_products: bool,
 }
 
@@ -90,12 +91,16 @@ impl Model {
         let graph = Graph::load(&reader, &config)?;
         let products = ProductScratch::new(device, reader.extent(), options.exact_products)?;
         let matrix_bytes = reader.bytes();
+        let mut switches = options.switches.clone();
+        if options.exact_products {
+            switches = switches.without(DENSE_PRODUCT.op, MMA);
+        }
         let chunk = options.chunk.clamp(1, context.min(MAX_CHUNK));
         Ok(Self {
             rope: Rope::new(device, &config.attention, context)?,
             scratch: Some(Scratch::new(device, &config, chunk, context, 1)?),
             stream: device.stream()?,
-            dispatch: Dispatch::new(options.switches.clone()),
+            dispatch: Dispatch::new(switches),
             device: device.clone(),
             config,
             context,

@@ -1,7 +1,9 @@
 //! `dense.product`: `y = x W^T`, with weights as files store them.
 
 use cuda_std::launch::Kernel;
-use varve_gpu::dense::{ProductParams, parts, product_mma, product_mma_split, product_rows, product_tile};
+use varve_gpu::dense::{
+    ProductParams, parts, product_mma, product_mma_narrow, product_mma_split, product_rows, product_tile,
+};
 
 use super::add::Add;
 use super::checks::{aligned, axis, count, row_stride, rows_in};
@@ -39,15 +41,11 @@ pub static DENSE_PRODUCT: Table<ProductSizes, ProductParams> = Table {
         Variant {
             name: MMA,
             kernel: |ask| on_tensor_cores(ask).map(|[_, products]| products),
-            launch: |ask| {
-                let (tokens, rows) = (ask.tokens.div_ceil(product_mma::TOKENS), ask.n_out.div_ceil(product_mma::ROWS));
-                let dynamic_shared = axis(product_mma::SHARED_BYTES);
-                Launch { grid: [axis(tokens), axis(rows), 1], dynamic_shared, ..Launch::new(1, product_mma::BOUNDS.threads) }
-            },
+            launch: |ask| products_launch(ask, ask.tokens),
             staged: Some(Staged { scratch_floats: |ask| of_scratch(ask, ask.tokens.min(pass(ask))), steps: mma_steps }),
             needs: Needs { cc: 80, spread: Spread::Any },
             preferred: Preferred::Measured { table: measured::MMA, size: |ask| [ask.tokens, 1] },
-            exactness: Exactness::Rounding { bound: 5e-6, ordinary: 5e-6, derived: "exactness.md#tensor-cores" },
+            exactness: Exactness::Rounding { bound: 2e-5, ordinary: 2e-5, derived: "exactness.md#tensor-cores" },
         },
         Variant {
             name: "tile",
@@ -100,21 +98,43 @@ pub static DENSE_PRODUCT: Table<ProductSizes, ProductParams> = Table {
     ],
 };
 
-/// Kernels of [`MMA`] for these sizes: the parts of x, the products.
+/// Most tokens of the kernel for few.
+const FEW_TOKENS: usize = product_mma_narrow::TOKENS;
+
+/// Kernels of [`MMA`] for these sizes: the parts of x, the products. All passes of a call have the same.
 fn on_tensor_cores(ask: &ProductSizes) -> Result<[&'static Kernel<ProductParams>; 2], String> {
     if !ask.aligned || !ask.n_in.is_multiple_of(8) {
         return Err("rows of the matrix do not start at multiples of 16 bytes".into());
     }
-    if ask.n_out > 65_535 * product_mma::ROWS {
-        return Err(format!("{} rows, a launch covers {}", ask.n_out, 65_535 * product_mma::ROWS));
+    let most = 65_535 * product_mma_narrow::ROWS;
+    if ask.n_out > most {
+        return Err(format!("{} rows, a launch covers {most}", ask.n_out));
     }
-    let f16 = [&product_mma_split::DENSE_PRODUCT_MMA_SPLIT_F16, &product_mma::DENSE_PRODUCT_MMA_F16];
-    let bf16 = [&product_mma_split::DENSE_PRODUCT_MMA_SPLIT_BF16, &product_mma::DENSE_PRODUCT_MMA_BF16];
+    let few = ask.tokens <= FEW_TOKENS;
     match ask.kind {
         Kind::F32 => Err("weights are f32, tensor cores take 16 bits here".into()),
-        Kind::F16 => Ok(f16),
-        Kind::Bf16 => Ok(bf16),
+        Kind::F16 => Ok([
+            &product_mma_split::DENSE_PRODUCT_MMA_SPLIT_F16,
+            if few { &product_mma_narrow::DENSE_PRODUCT_MMA_NARROW_F16 } else { &product_mma::DENSE_PRODUCT_MMA_F16 },
+        ]),
+        Kind::Bf16 => Ok([
+            &product_mma_split::DENSE_PRODUCT_MMA_SPLIT_BF16,
+            if few { &product_mma_narrow::DENSE_PRODUCT_MMA_NARROW_BF16 } else { &product_mma::DENSE_PRODUCT_MMA_BF16 },
+        ]),
     }
+}
+
+/// The launch of the products of `tokens` of the call's tokens.
+fn products_launch(ask: &ProductSizes, tokens: usize) -> Launch {
+    let [rows_of_block, tokens_of_block, shared, threads] = if ask.tokens <= FEW_TOKENS {
+        use product_mma_narrow::{BOUNDS, ROWS, SHARED_BYTES, TOKENS};
+        [ROWS, TOKENS, SHARED_BYTES, BOUNDS.threads as usize]
+    } else {
+        use product_mma::{BOUNDS, ROWS, SHARED_BYTES, TOKENS};
+        [ROWS, TOKENS, SHARED_BYTES, BOUNDS.threads as usize]
+    };
+    let grid = [axis(tokens.div_ceil(tokens_of_block)), axis(ask.n_out.div_ceil(rows_of_block)), 1];
+    Launch { grid, dynamic_shared: axis(shared), ..Launch::new(1, axis(threads)) }
 }
 
 /// f32 elements of scratch for so many tokens.
@@ -142,10 +162,13 @@ fn mma_steps(ask: &ProductSizes, call: &Step<ProductParams>, scratch: *mut f32) 
             tokens: axis(tokens),
             ..call.params
         };
-        let grid = [axis(tokens.div_ceil(product_mma::TOKENS)), call.launch.grid[1], 1];
         let parts = Launch::new(axis(tokens), product_mma_split::BOUNDS.threads);
-        [(split, parts), (products, Launch { grid, ..call.launch })]
-            .map(|(kernel, launch)| Step { kernel, launch, params, early: false })
+        [(split, parts), (products, products_launch(ask, tokens))].map(|(kernel, launch)| Step {
+            kernel,
+            launch,
+            params,
+            early: false,
+        })
     };
     (0..ask.tokens).step_by(pass(ask)).flat_map(of_a_pass).collect()
 }
@@ -208,4 +231,56 @@ pub fn product(
     }
     // SAFETY: shapes, strides and alignment were checked; views borrow their buffers, and y's exclusively.
     unsafe { DENSE_PRODUCT.enqueue(pick, stream, &sizes, params) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Grids, tokens and first x of the launches of a call, from address 0 on.
+    fn steps(ask: &ProductSizes) -> Vec<([u32; 3], u32, usize)> {
+        let params = ProductParams {
+            w: std::ptr::null(),
+            x: std::ptr::null(),
+            y: std::ptr::null_mut(),
+            add: std::ptr::null(),
+            scratch: std::ptr::null_mut(),
+            n_in: axis(ask.n_in),
+            n_out: axis(ask.n_out),
+            tokens: axis(ask.tokens),
+            x_stride: axis(ask.n_in),
+            y_stride: axis(ask.n_out),
+            add_stride: 0,
+        };
+        let [_, kernel] = on_tensor_cores(ask).expect("fits");
+        let call = Step { kernel, launch: products_launch(ask, ask.tokens), params, early: false };
+        let steps = mma_steps(ask, &call, std::ptr::null_mut());
+        assert!(steps.iter().all(|step| step.params.add.is_null()));
+        steps.iter().map(|step| (step.launch.grid, step.params.tokens, step.params.x.addr())).collect()
+    }
+
+    #[test]
+    fn passes_cover_all_tokens_and_bound_the_scratch() {
+        let ask = ProductSizes { tokens: 2000, n_out: 300, n_in: 10_240, kind: Kind::F16, aligned: true };
+        let second = 1536 * 10_240 * 4;
+        let all =
+            [([1536, 1, 1], 1536, 0), ([12, 3, 1], 1536, 0), ([464, 1, 1], 464, second), ([4, 3, 1], 464, second)];
+        assert_eq!(steps(&ask), all);
+        assert!(4 * of_scratch(&ask, pass(&ask)) <= SCRATCH);
+        let few = ProductSizes { tokens: 32, ..ask };
+        assert_eq!(steps(&few), [([32, 1, 1], 32, 0), ([1, 5, 1], 32, 0)]);
+        assert_eq!(pass(&ProductSizes { n_in: 1 << 20, ..ask }), 128, "a block's tokens at least");
+    }
+
+    #[test]
+    fn tensor_cores_say_what_they_do_not_take() {
+        let ask = ProductSizes { tokens: 64, n_out: 64, n_in: 64, kind: Kind::Bf16, aligned: true };
+        let refused = |ask| on_tensor_cores(&ask).err();
+        assert_eq!(refused(ask), None);
+        let unaligned = Some("rows of the matrix do not start at multiples of 16 bytes".to_owned());
+        assert_eq!(refused(ProductSizes { aligned: false, ..ask }), unaligned);
+        assert_eq!(refused(ProductSizes { n_in: 68, ..ask }), unaligned);
+        assert!(refused(ProductSizes { kind: Kind::F32, ..ask }).is_some_and(|why| why.contains("f32")));
+        assert!(refused(ProductSizes { n_out: 4_194_241, ..ask }).is_some_and(|why| why.contains("4194240")));
+    }
 }

@@ -361,7 +361,8 @@ impl Case for Product {
 
     fn expected_by(&self, variant: &str) -> Option<Vec<Expected>> {
         let is_f16 = self.w.kind == Kind::F16;
-        (variant == MMA).then(|| self.each(|w, x, add| reference::dot_in_parts(w.map(|&w| f64::from(w)), x, add, is_f16)))
+        (variant == MMA)
+            .then(|| self.each(|w, x, add| reference::dot_in_parts(w.map(|&w| f64::from(w)), x, add, is_f16)))
     }
 }
 
