@@ -19,6 +19,7 @@ use crate::moe::{self, combine_quad, plan_block, router_warp, silu_mul_quad};
 use crate::norm::rms_warp;
 use crate::ple::{conv_quad, gate_warp};
 use crate::qsa::{append_warp, scores_thread, select_search};
+use crate::qsa::{topk_cluster, topk_ref, topk_reg, topk_split, topk_wide};
 
 /// A kernel instance.
 #[derive(Clone, Copy, Debug)]
@@ -129,6 +130,17 @@ const ROUTER: Budget =
 const PLAN: Budget =
     Budget { registers: 40, shared_bytes: 40_960, reason: "one block; counts of 8 warps and 1,024 experts" };
 
+const TOPK_REF: Budget = Budget { registers: 64, shared_bytes: 3_088, reason: "4 blocks of 256 threads an SM" };
+const TOPK_BLOCK: Budget = Budget {
+    registers: 64,
+    shared_bytes: 34_048,
+    reason: "a block of 1,024 threads has the registers of its SM for itself; counts of 32 warps",
+};
+const TOPK_SPLIT: Budget =
+    Budget { registers: 64, shared_bytes: 10_240, reason: "4 blocks of 256 threads an SM; counts of 8 warps" };
+const TOPK_CLUSTER: Budget =
+    Budget { registers: 64, shared_bytes: 35_072, reason: "as qsa.topk/reg; the keys are in dynamic shared memory" };
+
 const MMVQ_QUANTIZE: Budget =
     Budget { registers: 40, shared_bytes: 0, reason: "4 blocks of 256 threads an SM; a value a thread" };
 const MMVQ_PLAIN: Budget =
@@ -235,6 +247,12 @@ pub fn entries() -> Vec<Entry> {
         entry("qsa.append/warp", append_warp::QSA_APPEND_WARP.info(), ROW_WARP),
         entry("qsa.scores/thread", scores_thread::QSA_SCORES_THREAD.info(), ROW_WARP),
         entry("qsa.select/search", select_search::QSA_SELECT_SEARCH.info(), ROW_WARP),
+        entry("qsa.topk/cluster", topk_cluster::QSA_TOPK_CLUSTER.info(), TOPK_CLUSTER),
+        entry("qsa.topk/split", topk_split::QSA_TOPK_SPLIT_COUNT.info(), TOPK_SPLIT),
+        entry("qsa.topk/split", topk_split::QSA_TOPK_SPLIT_PLACE.info(), TOPK_SPLIT),
+        entry("qsa.topk/reg", topk_reg::QSA_TOPK_REG.info(), TOPK_BLOCK),
+        entry("qsa.topk/wide", topk_wide::QSA_TOPK_WIDE.info(), TOPK_BLOCK),
+        entry("qsa.topk/ref", topk_ref::QSA_TOPK_REF.info(), TOPK_REF),
         entry("hyper.expand/quad", expand_quad::HYPER_EXPAND_QUAD_WIDE.info(), QUAD),
         entry("hyper.expand/quad", expand_quad::HYPER_EXPAND_QUAD_NARROW.info(), QUAD),
         entry("hyper.squeeze/quad", squeeze_quad::HYPER_SQUEEZE_QUAD_WIDE.info(), QUAD),

@@ -18,6 +18,13 @@ pub mod append_warp;
 pub mod scores_thread;
 pub mod select_search;
 pub mod step;
+pub mod topk;
+pub mod topk_cluster;
+pub mod topk_ref;
+pub mod topk_reg;
+pub mod topk_rounds;
+pub mod topk_split;
+pub mod topk_wide;
 
 pub use step::{StepRecord, WidthRule, most_cells};
 
@@ -126,3 +133,31 @@ pub struct SelectParams {
     pub reserved: u32,
 }
 const _: () = assert!(size_of::<SelectParams>() == 40);
+
+/// Launch parameters of `qsa.topk`: the cells that each row attends to. Pointers are multiples of 4.
+///
+/// A block has as many votes as cells: [`RATIO`], the tail block fewer. `threshold` is the largest score that blocks of
+/// at least `width` cells reach (NaN counts as 0, as does -0). A row's ids are all cells of the blocks above it and the
+/// first cells of those that equal it, `width` in all, ascending. Where `n_kv <= width` they are all cells, and no score
+/// is read.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct TopkParams {
+    /// f32 `[rows][max_blocks]`: entries up to `n_bid` of a row are read, that one only where there is a tail.
+    pub scores: *const f32,
+    /// [`StepRecord`] `[rows]`, a multiple of 16; blocks from `max_blocks` on and cells from `cap` on are left out.
+    pub steps: *const StepRecord,
+    /// u32 `[rows][cap]`: `width` of a row are written.
+    pub ids: *mut u32,
+    /// u32 `[rows]` times [`topk_split::SCRATCH_WORDS`]; read and written by `split` only, holds nothing between calls.
+    pub scratch: *mut u32,
+    /// Rows, at least 1.
+    pub rows: u32,
+    /// Elements from a row's scores to the next, at least 1.
+    pub max_blocks: u32,
+    /// Elements from a row's ids to the next.
+    pub cap: u32,
+    /// Round that a launch of `split` counts, 0 to 3.
+    pub round: u32,
+}
+const _: () = assert!(size_of::<TopkParams>() == 48);

@@ -36,6 +36,7 @@ use crate::ops::ple_gate::{GateSizes, PLE_GATE};
 use crate::ops::qsa_append::{AppendSizes, QSA_APPEND};
 use crate::ops::qsa_scores::{QSA_SCORES, ScoresSizes};
 use crate::ops::qsa_select::{QSA_SELECT, SelectSizes};
+use crate::ops::qsa_topk::{QSA_TOPK, TopkSizes};
 use crate::ops::weights::Kind;
 use crate::ops::{DeltaSizes, QuadSizes};
 
@@ -145,6 +146,7 @@ fn explain_layers(
         QSA_APPEND, AppendSizes { tokens };
         QSA_SCORES, ScoresSizes { tokens, blocks: 1024 };
         QSA_SELECT, SelectSizes { tokens };
+        QSA_TOPK, TopkSizes { rows: tokens, max_blocks: 65_538 };
         HYPER_EXPAND, quad(HIDDEN);
         HYPER_SQUEEZE, quad(324);
         HYPER_MIX, quad(HIDDEN);

@@ -14,4 +14,5 @@ pub mod plan;
 pub mod product;
 pub mod prompt;
 pub mod thresholds;
+pub mod topk;
 pub mod window;

@@ -6,6 +6,7 @@ use super::case::{MeasureError, Prepared};
 use super::dequantize::{Dequantize, DequantizeCase};
 use super::mmvq::{Mmvq, MmvqCase};
 use super::product::{Product, ProductCase};
+use super::topk::{Topk, TopkCase};
 use super::{commit::Commit, out_norm::OutNorm, prompt::Prompt, window::Window};
 use crate::backend::Device;
 use crate::ops::DeltaSizes;
@@ -16,6 +17,7 @@ use crate::ops::dense_dequantize::DENSE_DEQUANTIZE;
 use crate::ops::dense_product::DENSE_PRODUCT;
 use crate::ops::mmvq_product::MMVQ_PRODUCT;
 use crate::ops::weights::Kind;
+use crate::ops::qsa_topk::QSA_TOPK;
 
 /// Copies of the state that the L2 of no card holds: 40 times 3.1 MB.
 const ROTATING: usize = 40;
@@ -39,6 +41,8 @@ pub enum Planned {
     Dequantize(DequantizeCase),
     /// `mmvq.product`.
     Mmvq(MmvqCase),
+    /// `qsa.topk`.
+    Topk(TopkCase),
 }
 
 impl Planned {
@@ -51,6 +55,7 @@ impl Planned {
             Self::Product(_) => DENSE_PRODUCT.op,
             Self::Dequantize(_) => DENSE_DEQUANTIZE.op,
             Self::Mmvq(_) => MMVQ_PRODUCT.op,
+            Self::Topk(_) => QSA_TOPK.op,
         }
     }
 
@@ -63,6 +68,7 @@ impl Planned {
             Self::Product(_) => DENSE_PRODUCT.base().name,
             Self::Dequantize(_) => DENSE_DEQUANTIZE.base().name,
             Self::Mmvq(_) => MMVQ_PRODUCT.base().name,
+            Self::Topk(_) => QSA_TOPK.base().name,
         }
     }
 
@@ -80,6 +86,7 @@ impl Planned {
             Self::Product(sizes) => Box::new(Product::new(device, sizes, wanted)?),
             Self::Dequantize(sizes) => Box::new(Dequantize::new(device, sizes, wanted)?),
             Self::Mmvq(sizes) => Box::new(Mmvq::new(device, sizes, wanted)?),
+            Self::Topk(sizes) => Box::new(Topk::new(device, sizes, wanted)?),
         })
     }
 }
@@ -111,7 +118,7 @@ pub fn delta(device: &Device, tokens: &[usize]) -> Vec<Planned> {
 }
 
 /// Families that have a plan.
-pub const FAMILIES: [&str; 3] = ["delta", "dense", "mmvq"];
+pub const FAMILIES: [&str; 4] = ["delta", "dense", "mmvq", "qsa"];
 
 /// The plan of a family by name, as [`delta`].
 pub fn family(name: &str, device: &Device, tokens: &[usize]) -> Option<Vec<Planned>> {
@@ -119,6 +126,7 @@ pub fn family(name: &str, device: &Device, tokens: &[usize]) -> Option<Vec<Plann
         "delta" => Some(delta(device, tokens)),
         "dense" => Some(dense(device, tokens)),
         "mmvq" => Some(mmvq(device, tokens)),
+        "qsa" => Some(qsa(device, tokens)),
         _ => None,
     }
 }
@@ -149,6 +157,20 @@ pub fn mmvq(device: &Device, columns: &[usize]) -> Vec<Planned> {
         }
     }
     plan
+}
+
+/// The plan of family `qsa`: windows of rows at the end of contexts short and long, in a capacity of 262,144 cells, and the
+/// longest that `reg` holds in its own.
+pub fn qsa(device: &Device, tokens: &[usize]) -> Vec<Planned> {
+    if device.caps().is_emulator {
+        let rows = tokens.iter().copied().filter(|n| (1..=4).contains(n)).max().unwrap_or(2);
+        return vec![Planned::Topk(TopkCase { rows, cells: 2100, capacity: 4096, copies: 1 })];
+    }
+    let counts: &[usize] = if tokens.is_empty() { &[1, 4] } else { tokens };
+    let counts = counts.iter().copied().filter(|n| (1..=2048).contains(n));
+    let case = |rows, [cells, capacity]: [usize; 2]| Planned::Topk(TopkCase { rows, cells, capacity, copies: 6 });
+    let sizes = [[4096, 262_144], [131_072, 131_072], [131_072, 262_144], [262_144, 262_144]];
+    counts.flat_map(|rows| sizes.map(|size| case(rows, size))).collect()
 }
 
 /// Columns and rows of the matrices that a format is measured on.

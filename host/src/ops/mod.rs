@@ -37,6 +37,7 @@ pub mod qsa_append;
 pub mod qsa_scores;
 pub mod qsa_select;
 pub mod qsa_steps;
+pub mod qsa_topk;
 mod quads;
 mod reason;
 pub mod switches;
@@ -69,6 +70,7 @@ pub fn list() -> Vec<Listed> {
         qsa_append::QSA_APPEND.listed(),
         qsa_scores::QSA_SCORES.listed(),
         qsa_select::QSA_SELECT.listed(),
+        qsa_topk::QSA_TOPK.listed(),
         hyper_expand::HYPER_EXPAND.listed(),
         hyper_squeeze::HYPER_SQUEEZE.listed(),
         hyper_mix::HYPER_MIX.listed(),

@@ -58,6 +58,7 @@ const PLAIN: &[&str] = &[
     "qsa.append",
     "qsa.scores",
     "qsa.select",
+    "qsa.topk",
     "hyper.expand",
     "hyper.squeeze",
     "hyper.mix",

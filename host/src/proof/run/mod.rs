@@ -67,6 +67,7 @@ pub static OPERATIONS: &[Operation] = &[
     plain::qsa_append::APPEND,
     plain::qsa::SCORES,
     plain::qsa::SELECT,
+    plain::topk::TOPK,
     plain::hyper::EXPAND,
     plain::hyper::SQUEEZE,
     plain::hyper::MIX,

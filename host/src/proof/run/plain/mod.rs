@@ -20,6 +20,7 @@ pub(super) mod ple;
 pub(super) mod qsa;
 pub(super) mod qsa_append;
 pub(super) mod routing;
+pub(super) mod topk;
 
 use std::ops::Range;
 
