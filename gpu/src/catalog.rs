@@ -17,7 +17,7 @@ use crate::mmvq::{Instance, fused, hoist, hoist_b3, hoist_b5, il, plain, plain_s
 use crate::moe::{self, combine_quad, plan_block, router_warp, silu_mul_quad};
 use crate::norm::rms_warp;
 use crate::ple::{conv_quad, gate_warp};
-use crate::qsa::{block_keys_warp, scores_thread, select_search};
+use crate::qsa::{attend_chunk, attend_merge, block_keys_warp, scores_thread, select_search, store_warp};
 
 /// A kernel instance.
 #[derive(Clone, Copy, Debug)]
@@ -107,6 +107,11 @@ const PRODUCT_TILE: Budget = Budget {
 };
 const SOFTMAX: Budget =
     Budget { registers: 128, shared_bytes: 5_152, reason: "8 sums and the addresses of a lane; 4 blocks an SM" };
+const ATTEND_CHUNK: Budget = Budget {
+    registers: 128,
+    shared_bytes: 0,
+    reason: "64 values of keys, 16 sums and a lane's pieces of values; 2 blocks of 8 warps an SM",
+};
 const QUAD: Budget =
     Budget { registers: 40, shared_bytes: 0, reason: "12 blocks of 128 threads an SM: 1,536 of 2,048 threads" };
 const PLE: Budget = Budget {
@@ -209,6 +214,18 @@ pub fn entries() -> Vec<Entry> {
         entry("qsa.block_keys/warp", block_keys_warp::QSA_BLOCK_KEYS_WARP.info(), ROW_WARP),
         entry("qsa.scores/thread", scores_thread::QSA_SCORES_THREAD.info(), ROW_WARP),
         entry("qsa.select/search", select_search::QSA_SELECT_SEARCH.info(), ROW_WARP),
+        entry("qsa.store/warp", store_warp::QSA_STORE_WARP_F32.info(), ROW_WARP),
+        entry("qsa.store/warp", store_warp::QSA_STORE_WARP_F16.info(), ROW_WARP),
+        entry("qsa.store/warp", store_warp::QSA_STORE_WARP_I8.info(), ROW_WARP),
+        entry("qsa.attend/chunk", attend_chunk::QSA_ATTEND_CHUNK_F32_G4.info(), ATTEND_CHUNK),
+        entry("qsa.attend/chunk", attend_chunk::QSA_ATTEND_CHUNK_F32_G16.info(), ATTEND_CHUNK),
+        entry("qsa.attend/chunk", attend_chunk::QSA_ATTEND_CHUNK_F16_G4.info(), ATTEND_CHUNK),
+        entry("qsa.attend/chunk", attend_chunk::QSA_ATTEND_CHUNK_F16_G12.info(), ATTEND_CHUNK),
+        entry("qsa.attend/chunk", attend_chunk::QSA_ATTEND_CHUNK_F16_G16.info(), ATTEND_CHUNK),
+        entry("qsa.attend/chunk", attend_chunk::QSA_ATTEND_CHUNK_I8_G4.info(), ATTEND_CHUNK),
+        entry("qsa.attend/chunk", attend_chunk::QSA_ATTEND_CHUNK_I8_G12.info(), ATTEND_CHUNK),
+        entry("qsa.attend/chunk", attend_chunk::QSA_ATTEND_CHUNK_I8_G16.info(), ATTEND_CHUNK),
+        entry("qsa.attend/chunk", attend_merge::QSA_ATTEND_CHUNK_MERGE.info(), ROW_WARP),
         entry("hyper.expand/quad", expand_quad::HYPER_EXPAND_QUAD_WIDE.info(), QUAD),
         entry("hyper.expand/quad", expand_quad::HYPER_EXPAND_QUAD_NARROW.info(), QUAD),
         entry("hyper.squeeze/quad", squeeze_quad::HYPER_SQUEEZE_QUAD_WIDE.info(), QUAD),

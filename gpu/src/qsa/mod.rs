@@ -14,10 +14,15 @@
 //! | ids | u32 `[rows][most_cells(budget)]` | cells, ascending; exactly `width` of a row are written |
 //! | keys, values | `[page][kv head][RATIO][HEAD_DIM]` of f32, f16 or i8 | a page is a block of cells; a table leads from block to page |
 
+pub mod attend;
+pub mod attend_chunk;
+pub mod attend_merge;
 pub mod block_keys_warp;
+pub mod cells;
 pub mod scores_thread;
 pub mod select_search;
 pub mod step;
+pub mod store_warp;
 
 pub use step::{StepRecord, WidthRule, most_cells};
 

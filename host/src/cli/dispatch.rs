@@ -33,9 +33,12 @@ use crate::ops::moe_silu_mul::MOE_SILU_MUL;
 use crate::ops::norm_rms::{NORM_RMS, RmsSizes};
 use crate::ops::ple_conv::PLE_CONV;
 use crate::ops::ple_gate::{GateSizes, PLE_GATE};
+use crate::ops::qsa_attend::{AttendSizes, QSA_ATTEND};
 use crate::ops::qsa_block_keys::{BlockKeysSizes, QSA_BLOCK_KEYS};
+use crate::ops::qsa_cells::CellKind;
 use crate::ops::qsa_scores::{QSA_SCORES, ScoresSizes};
 use crate::ops::qsa_select::{QSA_SELECT, SelectSizes};
+use crate::ops::qsa_store::{QSA_STORE, StoreSizes};
 use crate::ops::weights::Kind;
 use crate::ops::{DeltaSizes, QuadSizes};
 
@@ -145,6 +148,8 @@ fn explain_layers(
         QSA_BLOCK_KEYS, BlockKeysSizes { blocks: tokens.div_ceil(4) };
         QSA_SCORES, ScoresSizes { tokens, blocks: 1024 };
         QSA_SELECT, SelectSizes { tokens };
+        QSA_STORE, StoreSizes { tokens, kv_heads: 2, kind: CellKind::I8 };
+        QSA_ATTEND, AttendSizes { rows: tokens, heads: 24, kv_heads: 2, cap: 2051, kind: CellKind::I8 };
         HYPER_EXPAND, quad(HIDDEN);
         HYPER_SQUEEZE, quad(324);
         HYPER_MIX, quad(HIDDEN);

@@ -33,9 +33,12 @@ pub mod moe_silu_mul;
 pub mod norm_rms;
 pub mod ple_conv;
 pub mod ple_gate;
+pub mod qsa_attend;
 pub mod qsa_block_keys;
+pub mod qsa_cells;
 pub mod qsa_scores;
 pub mod qsa_select;
+pub mod qsa_store;
 mod quads;
 mod reason;
 pub mod switches;
@@ -68,6 +71,8 @@ pub fn list() -> Vec<Listed> {
         qsa_block_keys::QSA_BLOCK_KEYS.listed(),
         qsa_scores::QSA_SCORES.listed(),
         qsa_select::QSA_SELECT.listed(),
+        qsa_store::QSA_STORE.listed(),
+        qsa_attend::QSA_ATTEND.listed(),
         hyper_expand::HYPER_EXPAND.listed(),
         hyper_squeeze::HYPER_SQUEEZE.listed(),
         hyper_mix::HYPER_MIX.listed(),

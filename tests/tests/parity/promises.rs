@@ -58,6 +58,8 @@ const PLAIN: &[&str] = &[
     "qsa.block_keys",
     "qsa.scores",
     "qsa.select",
+    "qsa.store",
+    "qsa.attend",
     "hyper.expand",
     "hyper.squeeze",
     "hyper.mix",

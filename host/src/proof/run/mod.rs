@@ -67,6 +67,8 @@ pub static OPERATIONS: &[Operation] = &[
     plain::qsa::BLOCK_KEYS,
     plain::qsa::SCORES,
     plain::qsa::SELECT,
+    plain::cells::STORE,
+    plain::attend::ATTEND,
     plain::hyper::EXPAND,
     plain::hyper::SQUEEZE,
     plain::hyper::MIX,

@@ -4,7 +4,9 @@
 //! seed, holds the result to the reference, to the base and to itself, then cuts the call's tokens into several calls:
 //! a token's bits must not depend on the others'. On a card a short call must have the emulator's bits, too.
 
+pub(super) mod attend;
 pub(super) mod attn;
+pub(super) mod cells;
 pub(super) mod conv;
 pub(super) mod delta;
 pub(super) mod dense;
