@@ -2,6 +2,7 @@
 
 use varve_gpu::mmvq::Format;
 
+use super::attend::{Attend, AttendCase};
 use super::case::{MeasureError, Prepared};
 use super::dequantize::{Dequantize, DequantizeCase};
 use super::mmvq::{Mmvq, MmvqCase};
@@ -15,6 +16,8 @@ use crate::ops::delta_rec::{DELTA_REC, StateAfter};
 use crate::ops::dense_dequantize::DENSE_DEQUANTIZE;
 use crate::ops::dense_product::DENSE_PRODUCT;
 use crate::ops::mmvq_product::MMVQ_PRODUCT;
+use crate::ops::qsa_attend::QSA_ATTEND;
+use crate::ops::qsa_cells::CellKind;
 
 /// Copies of the state that the L2 of no card holds: 40 times 3.1 MB.
 const ROTATING: usize = 40;
@@ -38,6 +41,8 @@ pub enum Planned {
     Dequantize(DequantizeCase),
     /// `mmvq.product`.
     Mmvq(MmvqCase),
+    /// `qsa.attend`.
+    Attend(AttendCase),
 }
 
 impl Planned {
@@ -50,6 +55,7 @@ impl Planned {
             Self::Product(_) => DENSE_PRODUCT.op,
             Self::Dequantize(_) => DENSE_DEQUANTIZE.op,
             Self::Mmvq(_) => MMVQ_PRODUCT.op,
+            Self::Attend(_) => QSA_ATTEND.op,
         }
     }
 
@@ -62,6 +68,7 @@ impl Planned {
             Self::Product(_) => DENSE_PRODUCT.base().name,
             Self::Dequantize(_) => DENSE_DEQUANTIZE.base().name,
             Self::Mmvq(_) => MMVQ_PRODUCT.base().name,
+            Self::Attend(_) => QSA_ATTEND.base().name,
         }
     }
 
@@ -79,6 +86,7 @@ impl Planned {
             Self::Product(sizes) => Box::new(Product::new(device, sizes, wanted)?),
             Self::Dequantize(sizes) => Box::new(Dequantize::new(device, sizes, wanted)?),
             Self::Mmvq(sizes) => Box::new(Mmvq::new(device, sizes, wanted)?),
+            Self::Attend(sizes) => Box::new(Attend::new(device, sizes, wanted)?),
         })
     }
 }
@@ -110,7 +118,7 @@ pub fn delta(device: &Device, tokens: &[usize]) -> Vec<Planned> {
 }
 
 /// Families that have a plan.
-pub const FAMILIES: [&str; 3] = ["delta", "dense", "mmvq"];
+pub const FAMILIES: [&str; 4] = ["delta", "dense", "mmvq", "qsa"];
 
 /// The plan of a family by name, as [`delta`].
 pub fn family(name: &str, device: &Device, tokens: &[usize]) -> Option<Vec<Planned>> {
@@ -118,6 +126,7 @@ pub fn family(name: &str, device: &Device, tokens: &[usize]) -> Option<Vec<Plann
         "delta" => Some(delta(device, tokens)),
         "dense" => Some(dense(device, tokens)),
         "mmvq" => Some(mmvq(device, tokens)),
+        "qsa" => Some(qsa(device, tokens)),
         _ => None,
     }
 }
@@ -176,4 +185,21 @@ pub fn dense(device: &Device, tokens: &[usize]) -> Vec<Planned> {
     let formats = if tokens.is_empty() { &Format::ALL[..] } else { &[] };
     let expanded = formats.iter().map(|&format| Planned::Dequantize(DequantizeCase { format, n_out, n_in, matrices }));
     products.chain(expanded).collect()
+}
+
+/// The plan of family `qsa`: windows of a decode deep in two contexts.
+pub fn qsa(device: &Device, tokens: &[usize]) -> Vec<Planned> {
+    let emulated = device.caps().is_emulator;
+    let contexts: &[usize] = if emulated { &[512] } else { &[131_072, 262_144] };
+    let counts: &[usize] = if emulated { &[1, 2] } else { &[1, 2, 4] };
+    let counts = if tokens.is_empty() { counts } else { tokens };
+    let budget = if emulated { 64 } else { 2048 };
+    let mut plan = Vec::new();
+    for &cells in contexts {
+        for kind in [CellKind::I8, CellKind::F16] {
+            let rows = counts.iter().copied().filter(|&n| n > 0);
+            plan.extend(rows.map(|rows| Planned::Attend(AttendCase { kind, rows, cells, budget })));
+        }
+    }
+    plan
 }
