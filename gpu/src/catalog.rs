@@ -20,6 +20,7 @@ use crate::norm::rms_warp;
 use crate::ple::{conv_quad, gate_warp};
 use crate::qsa::{append_warp, scores_thread, select_search};
 use crate::qsa::{topk_cluster, topk_ref, topk_reg, topk_split, topk_wide};
+use crate::qsa::{attend_chunk, attend_merge, store_warp};
 
 /// A kernel instance.
 #[derive(Clone, Copy, Debug)]
@@ -118,6 +119,11 @@ const PRODUCT_MMA_SPLIT: Budget =
     Budget { registers: 40, shared_bytes: 32, reason: "6 blocks of 256 threads an SM: 1,536 of 2,048 threads" };
 const SOFTMAX: Budget =
     Budget { registers: 128, shared_bytes: 5_152, reason: "8 sums and the addresses of a lane; 4 blocks an SM" };
+const ATTEND_CHUNK: Budget = Budget {
+    registers: 128,
+    shared_bytes: 0,
+    reason: "64 values of keys, 16 sums and a lane's pieces of values; 2 blocks of 8 warps an SM",
+};
 const QUAD: Budget =
     Budget { registers: 40, shared_bytes: 0, reason: "12 blocks of 128 threads an SM: 1,536 of 2,048 threads" };
 const PLE: Budget = Budget {
@@ -253,6 +259,18 @@ pub fn entries() -> Vec<Entry> {
         entry("qsa.topk/reg", topk_reg::QSA_TOPK_REG.info(), TOPK_BLOCK),
         entry("qsa.topk/wide", topk_wide::QSA_TOPK_WIDE.info(), TOPK_BLOCK),
         entry("qsa.topk/ref", topk_ref::QSA_TOPK_REF.info(), TOPK_REF),
+        entry("qsa.store/warp", store_warp::QSA_STORE_WARP_F32.info(), ROW_WARP),
+        entry("qsa.store/warp", store_warp::QSA_STORE_WARP_F16.info(), ROW_WARP),
+        entry("qsa.store/warp", store_warp::QSA_STORE_WARP_I8.info(), ROW_WARP),
+        entry("qsa.attend/chunk", attend_chunk::QSA_ATTEND_CHUNK_F32_G4.info(), ATTEND_CHUNK),
+        entry("qsa.attend/chunk", attend_chunk::QSA_ATTEND_CHUNK_F32_G16.info(), ATTEND_CHUNK),
+        entry("qsa.attend/chunk", attend_chunk::QSA_ATTEND_CHUNK_F16_G4.info(), ATTEND_CHUNK),
+        entry("qsa.attend/chunk", attend_chunk::QSA_ATTEND_CHUNK_F16_G12.info(), ATTEND_CHUNK),
+        entry("qsa.attend/chunk", attend_chunk::QSA_ATTEND_CHUNK_F16_G16.info(), ATTEND_CHUNK),
+        entry("qsa.attend/chunk", attend_chunk::QSA_ATTEND_CHUNK_I8_G4.info(), ATTEND_CHUNK),
+        entry("qsa.attend/chunk", attend_chunk::QSA_ATTEND_CHUNK_I8_G12.info(), ATTEND_CHUNK),
+        entry("qsa.attend/chunk", attend_chunk::QSA_ATTEND_CHUNK_I8_G16.info(), ATTEND_CHUNK),
+        entry("qsa.attend/chunk", attend_merge::QSA_ATTEND_CHUNK_MERGE.info(), ROW_WARP),
         entry("hyper.expand/quad", expand_quad::HYPER_EXPAND_QUAD_WIDE.info(), QUAD),
         entry("hyper.expand/quad", expand_quad::HYPER_EXPAND_QUAD_NARROW.info(), QUAD),
         entry("hyper.squeeze/quad", squeeze_quad::HYPER_SQUEEZE_QUAD_WIDE.info(), QUAD),

@@ -25,6 +25,11 @@ pub mod topk_reg;
 pub mod topk_rounds;
 pub mod topk_split;
 pub mod topk_wide;
+pub mod attend;
+pub mod attend_chunk;
+pub mod attend_merge;
+pub mod cells;
+pub mod store_warp;
 
 pub use step::{StepRecord, WidthRule, most_cells};
 

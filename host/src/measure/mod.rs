@@ -1,5 +1,6 @@
 //! Measuring: prepared cases whose arms alternate in one process, medians and ratios, and the floor beside each figure.
 
+pub mod attend;
 pub mod case;
 pub mod commit;
 pub mod copy;

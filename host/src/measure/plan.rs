@@ -2,6 +2,7 @@
 
 use varve_gpu::mmvq::Format;
 
+use super::attend::{Attend, AttendCase};
 use super::case::{MeasureError, Prepared};
 use super::dequantize::{Dequantize, DequantizeCase};
 use super::mmvq::{Mmvq, MmvqCase};
@@ -18,6 +19,8 @@ use crate::ops::dense_product::DENSE_PRODUCT;
 use crate::ops::mmvq_product::MMVQ_PRODUCT;
 use crate::ops::weights::Kind;
 use crate::ops::qsa_topk::QSA_TOPK;
+use crate::ops::qsa_attend::QSA_ATTEND;
+use crate::ops::qsa_cells::CellKind;
 
 /// Copies of the state that the L2 of no card holds: 40 times 3.1 MB.
 const ROTATING: usize = 40;
@@ -43,6 +46,8 @@ pub enum Planned {
     Mmvq(MmvqCase),
     /// `qsa.topk`.
     Topk(TopkCase),
+    /// `qsa.attend`.
+    Attend(AttendCase),
 }
 
 impl Planned {
@@ -56,6 +61,7 @@ impl Planned {
             Self::Dequantize(_) => DENSE_DEQUANTIZE.op,
             Self::Mmvq(_) => MMVQ_PRODUCT.op,
             Self::Topk(_) => QSA_TOPK.op,
+            Self::Attend(_) => QSA_ATTEND.op,
         }
     }
 
@@ -69,6 +75,7 @@ impl Planned {
             Self::Dequantize(_) => DENSE_DEQUANTIZE.base().name,
             Self::Mmvq(_) => MMVQ_PRODUCT.base().name,
             Self::Topk(_) => QSA_TOPK.base().name,
+            Self::Attend(_) => QSA_ATTEND.base().name,
         }
     }
 
@@ -87,6 +94,7 @@ impl Planned {
             Self::Dequantize(sizes) => Box::new(Dequantize::new(device, sizes, wanted)?),
             Self::Mmvq(sizes) => Box::new(Mmvq::new(device, sizes, wanted)?),
             Self::Topk(sizes) => Box::new(Topk::new(device, sizes, wanted)?),
+            Self::Attend(sizes) => Box::new(Attend::new(device, sizes, wanted)?),
         })
     }
 }
@@ -205,4 +213,21 @@ pub fn dense(device: &Device, tokens: &[usize]) -> Vec<Planned> {
     let formats = if tokens.is_empty() { &Format::ALL[..] } else { &[] };
     let expanded = formats.iter().map(|&format| Planned::Dequantize(DequantizeCase { format, n_out, n_in, matrices }));
     products.into_iter().chain(expanded).collect()
+}
+
+/// The plan of family `qsa`: windows of a decode deep in two contexts.
+pub fn qsa(device: &Device, tokens: &[usize]) -> Vec<Planned> {
+    let emulated = device.caps().is_emulator;
+    let contexts: &[usize] = if emulated { &[512] } else { &[131_072, 262_144] };
+    let counts: &[usize] = if emulated { &[1, 2] } else { &[1, 2, 4] };
+    let counts = if tokens.is_empty() { counts } else { tokens };
+    let budget = if emulated { 64 } else { 2048 };
+    let mut plan = Vec::new();
+    for &cells in contexts {
+        for kind in [CellKind::I8, CellKind::F16] {
+            let rows = counts.iter().copied().filter(|&n| n > 0);
+            plan.extend(rows.map(|rows| Planned::Attend(AttendCase { kind, rows, cells, budget })));
+        }
+    }
+    plan
 }

@@ -38,6 +38,9 @@ pub mod qsa_scores;
 pub mod qsa_select;
 pub mod qsa_steps;
 pub mod qsa_topk;
+pub mod qsa_attend;
+pub mod qsa_cells;
+pub mod qsa_store;
 mod quads;
 mod reason;
 pub mod switches;
@@ -71,6 +74,8 @@ pub fn list() -> Vec<Listed> {
         qsa_scores::QSA_SCORES.listed(),
         qsa_select::QSA_SELECT.listed(),
         qsa_topk::QSA_TOPK.listed(),
+        qsa_store::QSA_STORE.listed(),
+        qsa_attend::QSA_ATTEND.listed(),
         hyper_expand::HYPER_EXPAND.listed(),
         hyper_squeeze::HYPER_SQUEEZE.listed(),
         hyper_mix::HYPER_MIX.listed(),

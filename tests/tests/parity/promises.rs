@@ -59,6 +59,8 @@ const PLAIN: &[&str] = &[
     "qsa.scores",
     "qsa.select",
     "qsa.topk",
+    "qsa.store",
+    "qsa.attend",
     "hyper.expand",
     "hyper.squeeze",
     "hyper.mix",

@@ -2,12 +2,15 @@
 
 use super::near::{Near, TINY, U};
 
-/// One head of one token over the rows `keys`, `values`: `sum of softmax(q . k scale) v`, before the output gate.
+/// One head of one token over the rows `keys`, `values`: `sum of softmax(q . k scale) v`, before the output gate; 0 over none.
 ///
 /// A weight is off by the error of its score, by that of its exponential's argument, and by those of the sum it is
 /// divided by; sums have as many additions as there are keys, and partial sums are rescaled at each chunk of 32.
 #[must_use]
 pub fn softmax(q: &[f32], keys: &[&[f32]], values: &[&[f32]]) -> Vec<Near> {
+    if keys.is_empty() {
+        return vec![Near::exact(0.0); q.len()];
+    }
     let scale = 1.0 / (q.len() as f64).sqrt();
     let score = |key: &&[f32]| {
         let terms = q.iter().zip(*key).map(|(&q, &k)| f64::from(q) * f64::from(k));

@@ -68,6 +68,8 @@ pub static OPERATIONS: &[Operation] = &[
     plain::qsa::SCORES,
     plain::qsa::SELECT,
     plain::topk::TOPK,
+    plain::cells::STORE,
+    plain::attend::ATTEND,
     plain::hyper::EXPAND,
     plain::hyper::SQUEEZE,
     plain::hyper::MIX,

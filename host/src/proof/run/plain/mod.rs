@@ -5,7 +5,9 @@
 //! a token's bits must not depend on the others'. On a card a short call must have the emulator's bits, too, or where the
 //! variant promises less be as near to it as to the base.
 
+pub(super) mod attend;
 pub(super) mod attn;
+pub(super) mod cells;
 pub(super) mod conv;
 pub(super) mod delta;
 pub(super) mod dense;
