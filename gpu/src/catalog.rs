@@ -17,7 +17,10 @@ use crate::mmvq::{Instance, fused, hoist, hoist_b3, hoist_b5, il, plain, plain_s
 use crate::moe::{self, combine_quad, plan_block, router_warp, silu_mul_quad};
 use crate::norm::rms_warp;
 use crate::ple::{conv_quad, gate_warp};
-use crate::qsa::{block_keys_warp, scores_thread, select_search};
+use crate::qsa::{
+    block_keys_warp, scores_multi, scores_packed, scores_per_query, scores_rows, scores_scatter, scores_tf32x3,
+    scores_tf32x3_tail, select_search,
+};
 
 /// A kernel instance.
 #[derive(Clone, Copy, Debug)]
@@ -119,6 +122,19 @@ const ROUTER: Budget =
 const PLAN: Budget =
     Budget { registers: 40, shared_bytes: 40_960, reason: "one block; counts of 8 warps and 1,024 experts" };
 
+const SCORES: Budget = Budget { registers: 40, shared_bytes: 0, reason: "as many warps as an SM has" };
+const SCORES_MULTI: Budget =
+    Budget { registers: 64, shared_bytes: 16_384, reason: "8 queries; 4 blocks of 8 warps an SM: half of its threads" };
+const SCORES_SCATTER: Budget = Budget {
+    registers: 80,
+    shared_bytes: 16_384,
+    reason: "8 queries; 8 key rows of a warp; 3 blocks of 8 warps an SM",
+};
+const SCORES_REGISTERS: Budget =
+    Budget { registers: 128, shared_bytes: 0, reason: "4 queries and 8 key rows of a warp; 2 blocks of 8 warps an SM" };
+const SCORES_PRODUCT: Budget =
+    Budget { registers: 168, shared_bytes: 0, reason: "64 sums and their operands; 3 blocks of 4 warps an SM" };
+
 const MMVQ_QUANTIZE: Budget =
     Budget { registers: 40, shared_bytes: 0, reason: "4 blocks of 256 threads an SM; a value a thread" };
 const MMVQ_PLAIN: Budget =
@@ -207,7 +223,18 @@ pub fn entries() -> Vec<Entry> {
         entry("delta.gated_norm/warp", gated_norm_warp::DELTA_GATED_NORM_WARP_SIGMOID.info(), ROW_WARP),
         entry("delta.gated_norm/warp", gated_norm_warp::DELTA_GATED_NORM_WARP_SILU.info(), ROW_WARP),
         entry("qsa.block_keys/warp", block_keys_warp::QSA_BLOCK_KEYS_WARP.info(), ROW_WARP),
-        entry("qsa.scores/thread", scores_thread::QSA_SCORES_THREAD.info(), ROW_WARP),
+        entry("qsa.scores/per_query", scores_per_query::QSA_SCORES_PER_QUERY.info(), SCORES),
+        entry("qsa.scores/multi", scores_multi::QSA_SCORES_MULTI.info(), SCORES_MULTI),
+        entry("qsa.scores/scatter", scores_scatter::QSA_SCORES_SCATTER.info(), SCORES_SCATTER),
+        entry("qsa.scores/rows", scores_rows::QSA_SCORES_ROWS_NQ1.info(), SCORES_REGISTERS),
+        entry("qsa.scores/rows", scores_rows::QSA_SCORES_ROWS_NQ2.info(), SCORES_REGISTERS),
+        entry("qsa.scores/rows", scores_rows::QSA_SCORES_ROWS_NQ3.info(), SCORES_REGISTERS),
+        entry("qsa.scores/rows", scores_rows::QSA_SCORES_ROWS_NQ4.info(), SCORES_REGISTERS),
+        entry("qsa.scores/packed", scores_packed::QSA_SCORES_PACKED_NQ1.info(), SCORES_REGISTERS),
+        entry("qsa.scores/packed", scores_packed::QSA_SCORES_PACKED_NQ2.info(), SCORES_REGISTERS),
+        entry("qsa.scores/packed", scores_packed::QSA_SCORES_PACKED_NQ4.info(), SCORES_REGISTERS),
+        entry("qsa.scores/tf32x3", scores_tf32x3::QSA_SCORES_TF32X3.info(), SCORES_PRODUCT),
+        entry("qsa.scores/tf32x3", scores_tf32x3_tail::QSA_SCORES_TF32X3_TAIL.info(), SCORES),
         entry("qsa.select/search", select_search::QSA_SELECT_SEARCH.info(), ROW_WARP),
         entry("hyper.expand/quad", expand_quad::HYPER_EXPAND_QUAD_WIDE.info(), QUAD),
         entry("hyper.expand/quad", expand_quad::HYPER_EXPAND_QUAD_NARROW.info(), QUAD),

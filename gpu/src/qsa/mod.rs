@@ -15,7 +15,14 @@
 //! | keys, values | `[page][kv head][RATIO][HEAD_DIM]` of f32, f16 or i8 | a page is a block of cells; a table leads from block to page |
 
 pub mod block_keys_warp;
-pub mod scores_thread;
+pub mod scores;
+pub mod scores_multi;
+pub mod scores_packed;
+pub mod scores_per_query;
+pub mod scores_rows;
+pub mod scores_scatter;
+pub mod scores_tf32x3;
+pub mod scores_tf32x3_tail;
 pub mod select_search;
 pub mod step;
 
@@ -71,30 +78,27 @@ pub struct BlockKeysParams {
 }
 const _: () = assert!(size_of::<BlockKeysParams>() == 88);
 
-/// Launch parameters of `qsa.scores`. Pointers are 16-byte aligned.
+/// Launch parameters of `qsa.scores`. Pointers are 16-byte aligned. Nothing here says how deep the context is: the records
+/// do, and a captured launch can be replayed when they have changed.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ScoresParams {
-    /// f32 `[tokens][heads][dim]`: index queries, normed and rotated.
-    pub q: *const f32,
-    /// f32 `[blocks][dim]`: keys of complete blocks.
-    pub keys: *const f32,
-    /// f32 `[tokens][stride]`: score of every block that the token sees; the rest is not written.
-    pub scores: *mut f32,
-    /// Position of the call's first token.
-    pub first: u32,
-    /// Tokens of the call, at least 1.
-    pub tokens: u32,
-    /// Index heads.
-    pub heads: u32,
-    /// Values of a key, a multiple of 4.
-    pub dim: u32,
-    /// Tokens of a block.
-    pub ratio: u32,
-    /// Elements from a token's scores to the next.
-    pub stride: u32,
-    /// What the sum over heads is multiplied by.
-    pub scale: f32,
+    /// f32 `[max_blocks][INDEX_DIM]`: keys of complete blocks; the others are not read.
+    pub pooled: *const f32,
+    /// f32 `[INDEX_DIM]`: the key that block `n_bid` of a row has.
+    pub dead: *const f32,
+    /// f32 `[nq][INDEX_HEADS][INDEX_DIM]`: index queries, normed and rotated.
+    pub q_idx: *const f32,
+    /// `[nq]`.
+    pub steps: *const StepRecord,
+    /// f32 `[nq][max_blocks]`: scores of blocks 0 to `n_bid` of a row; the rest is not written.
+    pub out: *mut f32,
+    /// Queries, at least 1.
+    pub nq: u32,
+    /// Blocks that the buffers have room for, at least 1; none beyond them is read or written, whatever the records say.
+    pub max_blocks: u32,
+    /// Above the `n_bid` of every row, or 0 for `max_blocks`: what grids were made for that have a place for each block.
+    pub reach: u32,
     /// Not read; keeps the struct free of padding.
     pub reserved: u32,
 }

@@ -143,7 +143,7 @@ fn explain_layers(
         ATTN_NORM_ROPE, NormRopeSizes { rows: 24 * tokens };
         ATTN_SOFTMAX, SoftmaxSizes { tokens, heads: 24 };
         QSA_BLOCK_KEYS, BlockKeysSizes { blocks: tokens.div_ceil(4) };
-        QSA_SCORES, ScoresSizes { tokens, blocks: 1024 };
+        QSA_SCORES, ScoresSizes::on(target.caps(), tokens, 32_772);
         QSA_SELECT, SelectSizes { tokens };
         HYPER_EXPAND, quad(HIDDEN);
         HYPER_SQUEEZE, quad(324);

@@ -13,5 +13,6 @@ pub mod paired;
 pub mod plan;
 pub mod product;
 pub mod prompt;
+pub mod scores;
 pub mod thresholds;
 pub mod window;

@@ -6,6 +6,7 @@ use super::case::{MeasureError, Prepared};
 use super::dequantize::{Dequantize, DequantizeCase};
 use super::mmvq::{Mmvq, MmvqCase};
 use super::product::{Product, ProductCase};
+use super::scores::{Scores, ScoresCase};
 use super::{commit::Commit, out_norm::OutNorm, prompt::Prompt, window::Window};
 use crate::backend::Device;
 use crate::ops::DeltaSizes;
@@ -15,6 +16,7 @@ use crate::ops::delta_rec::{DELTA_REC, StateAfter};
 use crate::ops::dense_dequantize::DENSE_DEQUANTIZE;
 use crate::ops::dense_product::DENSE_PRODUCT;
 use crate::ops::mmvq_product::MMVQ_PRODUCT;
+use crate::ops::qsa_scores::QSA_SCORES;
 
 /// Copies of the state that the L2 of no card holds: 40 times 3.1 MB.
 const ROTATING: usize = 40;
@@ -38,6 +40,8 @@ pub enum Planned {
     Dequantize(DequantizeCase),
     /// `mmvq.product`.
     Mmvq(MmvqCase),
+    /// `qsa.scores`.
+    Scores(ScoresCase),
 }
 
 impl Planned {
@@ -50,6 +54,7 @@ impl Planned {
             Self::Product(_) => DENSE_PRODUCT.op,
             Self::Dequantize(_) => DENSE_DEQUANTIZE.op,
             Self::Mmvq(_) => MMVQ_PRODUCT.op,
+            Self::Scores(_) => QSA_SCORES.op,
         }
     }
 
@@ -62,6 +67,7 @@ impl Planned {
             Self::Product(_) => DENSE_PRODUCT.base().name,
             Self::Dequantize(_) => DENSE_DEQUANTIZE.base().name,
             Self::Mmvq(_) => MMVQ_PRODUCT.base().name,
+            Self::Scores(_) => QSA_SCORES.base().name,
         }
     }
 
@@ -79,6 +85,7 @@ impl Planned {
             Self::Product(sizes) => Box::new(Product::new(device, sizes, wanted)?),
             Self::Dequantize(sizes) => Box::new(Dequantize::new(device, sizes, wanted)?),
             Self::Mmvq(sizes) => Box::new(Mmvq::new(device, sizes, wanted)?),
+            Self::Scores(sizes) => Box::new(Scores::new(device, sizes, wanted)?),
         })
     }
 }
@@ -110,7 +117,7 @@ pub fn delta(device: &Device, tokens: &[usize]) -> Vec<Planned> {
 }
 
 /// Families that have a plan.
-pub const FAMILIES: [&str; 3] = ["delta", "dense", "mmvq"];
+pub const FAMILIES: [&str; 4] = ["delta", "dense", "mmvq", "qsa"];
 
 /// The plan of a family by name, as [`delta`].
 pub fn family(name: &str, device: &Device, tokens: &[usize]) -> Option<Vec<Planned>> {
@@ -118,6 +125,7 @@ pub fn family(name: &str, device: &Device, tokens: &[usize]) -> Option<Vec<Plann
         "delta" => Some(delta(device, tokens)),
         "dense" => Some(dense(device, tokens)),
         "mmvq" => Some(mmvq(device, tokens)),
+        "qsa" => Some(qsa(device, tokens)),
         _ => None,
     }
 }
@@ -148,6 +156,21 @@ pub fn mmvq(device: &Device, columns: &[usize]) -> Vec<Planned> {
         }
     }
     plan
+}
+
+/// The plan of family `qsa`: windows and parts of prompts at the end of two contexts.
+pub fn qsa(device: &Device, tokens: &[usize]) -> Vec<Planned> {
+    let emulated = device.caps().is_emulator;
+    let contexts: &[usize] = if emulated { &[1024] } else { &[131_072, 262_144] };
+    let counts: &[usize] = if emulated { &[1, 4] } else { &[1, 2, 3, 4, 6, 8, 64] };
+    let counts = if tokens.is_empty() { counts } else { tokens };
+    let case =
+        |cells: usize| counts.iter().filter(move |&&n| (1..=cells).contains(&n)).map(move |&tokens| (cells, tokens));
+    contexts
+        .iter()
+        .flat_map(|&cells| case(cells))
+        .map(|(cells, tokens)| Planned::Scores(ScoresCase { cells, tokens }))
+        .collect()
 }
 
 /// Columns and rows of the matrices that a format is measured on.

@@ -50,6 +50,11 @@ impl<T: Pod> Rows<T> {
         self.columns_mut(rows, 0..self.width)
     }
 
+    /// Rows `range`.
+    pub fn range(&self, range: Range<usize>) -> Result<View<'_, T, 2>, ShapeError> {
+        self.buffer.view_strided(range.start * self.width, [range.len(), self.width], [self.width, 1])
+    }
+
     /// Rows `range`, to write.
     pub fn range_mut(&mut self, range: Range<usize>) -> Result<ViewMut<'_, T, 2>, ShapeError> {
         let dims = [range.len(), self.width];

@@ -4,6 +4,7 @@ use super::{Config, FeedForward, LayerKind};
 use crate::model::OpenError;
 use varve_gpu::attn::MAX_DIM;
 use varve_gpu::geometry::HEAD_DIM;
+use varve_gpu::qsa::{INDEX_DIM, INDEX_HEADS, RATIO};
 
 /// Most layers, far beyond any model.
 const MAX_LAYERS: usize = 1024;
@@ -69,11 +70,12 @@ fn attention(check: &Checker<'_>, c: &Config) -> Result<(), OpenError> {
     check.rule("rotary channels", a.rotary, rotary, "they must be a multiple of 8 within the head")?;
     check.rule("rope_theta", a.theta, a.theta > 1.0 && a.theta.is_finite(), "it must be finite and above 1")?;
     let Some(qsa) = &a.qsa else { return Ok(()) };
-    check.size("indexer_n_heads", qsa.heads)?;
-    check.width("indexer_head_dim", qsa.dim)?;
+    let fixed =
+        |key, n: usize, only: usize| check.rule(key, n, n == only, &format!("the kernels of QSA are made for {only}"));
+    fixed("indexer_n_heads", qsa.heads, INDEX_HEADS)?;
+    fixed("indexer_head_dim", qsa.dim, INDEX_DIM)?;
     check.rule("indexer_head_dim", qsa.dim, a.rotary <= qsa.dim, "the rotary channels must fit in it")?;
-    let ratio = (2..=1024).contains(&qsa.ratio);
-    check.rule("indexer_compress_ratio", qsa.ratio, ratio, "from 2 to 1024 tokens a block")?;
+    fixed("indexer_compress_ratio", qsa.ratio, RATIO)?;
     check.size("indexer_budget", qsa.budget)?;
     let whole = qsa.budget.is_multiple_of(qsa.ratio);
     check.rule("indexer_budget", qsa.budget, whole, "it must be a multiple of indexer_compress_ratio")

@@ -3,7 +3,7 @@
 //! ```text
 //! q, gate = x W_q, by head;  k = x W_k;  v = x W_v;  q = rope(norm(q)), k = rope(norm(k))
 //! index:    iq = rope(norm(x W_iq)), raw keys = x W_ik;  block key = rope(norm(mean of its raw keys))
-//!           score(block) = sum over index heads of max(0, iq . block key) / sqrt(dim); the best are attended
+//!           score(block) = sum over index heads of max(0, iq . block key); the best are attended
 //! y       = (softmax(q k^T / sqrt(dim)) v * sigmoid(gate)) W_o
 //! ```
 
@@ -18,8 +18,12 @@ use crate::ops::attn_norm_rope::{Heads, norm_rope};
 use crate::ops::attn_softmax::{Attend, SoftmaxArgs, softmax};
 use crate::ops::conv_window::{WindowArgs, window};
 use crate::ops::qsa_block_keys::{BlockKeysArgs, block_keys};
-use crate::ops::qsa_scores::{ScoresArgs, scores};
+use crate::ops::qsa_scores::{STEP_WORDS, ScoresArgs, scores};
 use crate::ops::qsa_select::{SelectArgs, select};
+use varve_gpu::qsa::{StepRecord, WidthRule};
+
+/// Bytes of scores at once; a long prompt's queries take turns.
+const SCORE_BYTES: usize = 64 << 20;
 
 /// Weights.
 pub struct Attention {
@@ -56,10 +60,17 @@ pub struct AttentionState {
 
 /// What a sequence keeps for the block selection of a layer.
 pub struct IndexState {
-    /// f32 `[complete blocks of the context, dim]`.
+    /// f32 `[max_blocks of the context, dim]`: keys of complete blocks.
     pub keys: Rows<f32>,
+    /// f32 `[1, dim]`: the key that stands for the block of a tail. Its score does not count, so it is zero.
+    pub dead: Rows<f32>,
     /// f32 `[ratio - 1, dim]`: raw keys of the last tokens.
     pub window: Rows<f32>,
+}
+
+/// Rows of block keys and scores for a context: its blocks, the one of a tail, and rows of scores that are 16-byte aligned.
+fn max_blocks(context: usize, ratio: usize) -> usize {
+    (context / ratio + 1).next_multiple_of(4)
 }
 
 impl AttentionState {
@@ -67,9 +78,9 @@ impl AttentionState {
     pub fn new(device: &Device, sizes: &AttentionSizes, context: usize) -> Result<Self, BackendError> {
         let width = sizes.kv_heads * sizes.head_dim;
         let index = sizes.qsa.as_ref().map(|qsa| -> Result<_, BackendError> {
-            let blocks = (context / qsa.ratio).max(1);
+            let keys = Rows::new(device, max_blocks(context, qsa.ratio), qsa.dim)?;
             let window = Rows::zeroed(device, qsa.ratio - 1, qsa.dim)?;
-            Ok(IndexState { keys: Rows::new(device, blocks, qsa.dim)?, window })
+            Ok(IndexState { keys, dead: Rows::zeroed(device, 1, qsa.dim)?, window })
         });
         Ok(Self {
             k: Rows::new(device, context, width)?,
@@ -91,8 +102,12 @@ pub struct AttentionScratch {
 struct IndexScratch {
     qk: Rows<f32>,
     q: Rows<f32>,
+    /// Step records of the pass.
+    steps: Rows<u32>,
+    /// f32 `[queries at once, max_blocks]`.
     scores: Rows<f32>,
     chosen: Rows<u32>,
+    budget: usize,
 }
 
 impl AttentionScratch {
@@ -101,11 +116,15 @@ impl AttentionScratch {
         let rows = |width| Rows::new(device, tokens, width);
         let width = sizes.heads * sizes.head_dim;
         let index = sizes.qsa.as_ref().map(|qsa| -> Result<_, BackendError> {
+            let blocks = max_blocks(context, qsa.ratio);
+            let at_once = (SCORE_BYTES / (blocks * size_of::<f32>())).clamp(1, tokens.max(1));
             Ok(IndexScratch {
                 qk: rows((qsa.heads + 1) * qsa.dim)?,
                 q: rows(qsa.heads * qsa.dim)?,
-                scores: rows((context / qsa.ratio).max(1))?,
+                steps: Rows::new(device, tokens, STEP_WORDS)?,
+                scores: Rows::new(device, at_once, blocks)?,
                 chosen: Rows::new(device, tokens, qsa.blocks())?,
+                budget: qsa.budget,
             })
         });
         Ok(Self {
@@ -115,6 +134,20 @@ impl AttentionScratch {
             mixed: rows(width)?,
             index: index.transpose()?,
         })
+    }
+
+    /// Tells the layers of a pass which tokens it has: `tokens` from position `first` on.
+    pub fn begin(&mut self, first: usize, tokens: usize) -> Result<(), ModelError> {
+        if let Some(index) = &mut self.index {
+            let record = |at: usize| {
+                let StepRecord { pos, n_kv, n_bid, width } =
+                    StepRecord::at(at as u32, index.budget as u32, WidthRule::default());
+                [pos, n_kv, n_bid, width]
+            };
+            let words: Vec<u32> = (first..first + tokens).flat_map(record).collect();
+            index.steps.write(&words)?;
+        }
+        Ok(())
     }
 }
 
@@ -231,10 +264,21 @@ impl Indexer {
         let heads = Heads { count: self.sizes.heads, dim, stride: dim };
         let (index_q, gain) = (s.qk.columns(n, 0..queries)?, self.q_gain.view([dim])?);
         norm_rope(pick, stream, &index_q, heads, (&gain, run.eps), &run.rope, &mut s.q.first_mut(n)?)?;
-        let (q, keys) = (s.q.first(n)?, state.keys.all()?);
-        scores(pick, stream, ScoresArgs { q, keys, scores: s.scores.first_mut(n)?, first, ratio })?;
-        let chosen = s.chosen.first_mut(n)?;
-        select(pick, stream, SelectArgs { scores: s.scores.first(n)?, chosen, first, ratio })?;
+        let at_once = s.scores.all()?.dims[0];
+        for start in (0..n).step_by(at_once) {
+            let some = start..n.min(start + at_once);
+            let args = ScoresArgs {
+                q: s.q.range(some.clone())?,
+                keys: state.keys.all()?,
+                dead: state.dead.line(dim)?,
+                steps: s.steps.range(some.clone())?,
+                scores: s.scores.first_mut(some.len())?,
+                reach: (first + some.end) / ratio + 1,
+            };
+            scores(pick, stream, args)?;
+            let (scored, chosen) = (s.scores.first(some.len())?, s.chosen.range_mut(some.clone())?);
+            select(pick, stream, SelectArgs { scores: scored, chosen, first: first + some.start, ratio })?;
+        }
         probe.note_ids(layer, "qsa.chosen", &s.chosen, n)?;
         Ok(Attend::Blocks { ratio, chosen: s.chosen.first(n)? })
     }

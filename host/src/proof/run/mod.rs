@@ -65,7 +65,7 @@ pub static OPERATIONS: &[Operation] = &[
     plain::norm::NORM_ROPE,
     plain::attn::SOFTMAX,
     plain::qsa::BLOCK_KEYS,
-    plain::qsa::SCORES,
+    plain::scores::SCORES,
     plain::qsa::SELECT,
     plain::hyper::EXPAND,
     plain::hyper::SQUEEZE,

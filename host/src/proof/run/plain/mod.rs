@@ -18,6 +18,7 @@ mod operand;
 pub(super) mod ple;
 pub(super) mod qsa;
 pub(super) mod routing;
+pub(super) mod scores;
 
 use std::ops::Range;
 
@@ -65,6 +66,10 @@ trait Case {
     -> Result<Vec<(&'static str, Values)>, Flaw>;
     /// What must come of it, in the order of the outputs.
     fn expected(&self) -> Vec<Expected>;
+    /// The largest share of an element's slack that a variant may take.
+    fn most(&self, _variant: &str) -> f64 {
+        1.0
+    }
 }
 
 /// The table's variants that can run these sizes.
@@ -161,8 +166,9 @@ fn check(
     let devices = context.devices.each(|device| Ok::<_, Flaw>(device.clone()))?;
     let base = case.run(&devices[0], case.names()[1], &whole())?;
     let first = case.run(&devices[0], row.variant, &whole())?;
+    let variant = row.variant;
     for ((what, got), expected) in first.iter().zip(expected) {
-        with_reference(row, what, got, expected);
+        with_reference(row, what, got, (expected, case.most(variant)));
     }
     with_base(row, promise, &base, &first);
     for seed in 1..context.devices.seeds() {
@@ -180,11 +186,11 @@ fn check(
     Ok(())
 }
 
-fn with_reference(row: &mut Row, what: &'static str, got: &Values, expected: &Expected) {
+fn with_reference(row: &mut Row, what: &'static str, got: &Values, (expected, most): (&Expected, f64)) {
     match (expected, got) {
         (Expected::Near(near), Values::F32(got)) => match compare::share(near, got) {
             Err(failure) => row.fail(what, failure),
-            Ok(worst) => row.check_worst(what, 1.0, worst),
+            Ok(worst) => row.check_worst(what, most, worst),
         },
         (Expected::Words(words), Values::U32(got)) => row.check(what, compare::bits(words, got)),
         (Expected::Any, _) => {}
@@ -248,7 +254,7 @@ mod tests {
         let mut row = Row::new(("op", "variant", "base"), promise, "case", "device", 1);
         let values = |x: f32| vec![("y", Values::F32(vec![x, 4.0]))];
         let expected = Expected::Near(vec![Near { value: 1.0, slack: 1e-3 }, Near::exact(4.0)]);
-        with_reference(&mut row, "y", &values(got)[0].1, &expected);
+        with_reference(&mut row, "y", &values(got)[0].1, (&expected, 1.0));
         with_base(&mut row, promise, &values(base), &values(got));
         row
     }
@@ -262,7 +268,7 @@ mod tests {
         assert!(judged(1.0, 1.0000001, loosely).pass);
         assert!(!judged(1.0, 1.0005, loosely).pass, "too far from the base");
         let mut row = judged(1.0, 1.0, Exactness::Base);
-        with_reference(&mut row, "ids", &Values::U32(vec![3]), &Expected::Words(vec![4]));
+        with_reference(&mut row, "ids", &Values::U32(vec![3]), (&Expected::Words(vec![4]), 1.0));
         assert!(row.reason.as_ref().is_some_and(|reason| reason.starts_with("ids: 1 of 1")), "{row:?}");
         let mut row = judged(1.0, 1.0, Exactness::Base);
         same(&mut row, "run 1", &[("ids", Values::U32(vec![3]))], &[("ids", Values::U32(vec![4]))]);

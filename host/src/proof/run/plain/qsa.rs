@@ -1,4 +1,4 @@
-//! `qsa.*`: keys of token blocks, their scores, the choice among them.
+//! `qsa.*`: keys of token blocks, the choice among them.
 
 use std::fmt;
 use std::ops::Range;
@@ -11,7 +11,6 @@ use crate::ops::attn_norm_rope::RopeTables;
 use crate::ops::conv_window::{WindowArgs, window};
 use crate::ops::dispatch::{Dispatch, Pick};
 use crate::ops::qsa_block_keys::{BlockKeysArgs, BlockKeysSizes, QSA_BLOCK_KEYS, block_keys};
-use crate::ops::qsa_scores::{QSA_SCORES, ScoresArgs, ScoresSizes, scores};
 use crate::ops::qsa_select::{QSA_SELECT, SelectArgs, SelectSizes, select};
 use crate::proof::reference::attn as reference;
 use crate::proof::reference::near::Near;
@@ -137,74 +136,6 @@ pub const BLOCK_KEYS: Operation = Operation {
                 gain: Matrix::random(9, Layout::Dense, [1, width.dim], &LAWS[0]),
                 cos: table(7),
                 sin: table(8),
-            }
-        })
-    },
-};
-
-struct Scores {
-    width: Width,
-    q: Matrix<f32>,
-    keys: Matrix<f32>,
-    layout: Layout,
-}
-
-impl Case for Scores {
-    fn names(&self) -> [&'static str; 2] {
-        [QSA_SCORES.op, QSA_SCORES.base().name]
-    }
-
-    fn variants(&self, context: &Context<'_>) -> Vec<Promised> {
-        variants(context, &QSA_SCORES, &ScoresSizes { tokens: self.q.rows, blocks: self.keys.rows })
-    }
-
-    fn tokens(&self) -> usize {
-        self.q.rows
-    }
-
-    fn run(
-        &self,
-        device: &Device,
-        variant: &str,
-        pieces: &[Range<usize>],
-    ) -> Result<Vec<(&'static str, Values)>, Flaw> {
-        let (stream, q, keys) = (device.stream()?, Loaded::of(device, &self.q)?, Loaded::of(device, &self.keys)?);
-        let mut out = Loaded::blank(device, 2, self.layout, [self.q.rows, self.keys.rows])?;
-        for piece in pieces {
-            let args = ScoresArgs {
-                q: q.view(piece)?,
-                keys: keys.all()?,
-                scores: out.view_mut(piece)?,
-                first: self.width.first + piece.start,
-                ratio: self.width.ratio,
-            };
-            scores(Pick::Named(variant), &stream, args)?;
-        }
-        Ok(vec![("scores", Values::F32(out.read_any()?))])
-    }
-
-    fn expected(&self) -> Vec<Expected> {
-        let score = |i: usize| {
-            let (t, block) = (i / self.keys.rows, i % self.keys.rows);
-            let sees = (self.width.first + t + 1) / self.width.ratio;
-            if block < sees { reference::block_score(self.q.row(t), self.keys.row(block)) } else { UNWRITTEN }
-        };
-        vec![Expected::Near((0..self.q.rows * self.keys.rows).map(score).collect())]
-    }
-}
-
-/// `qsa.scores`.
-pub const SCORES: Operation = Operation {
-    op: QSA_SCORES.op,
-    variants: || QSA_SCORES.listed().1,
-    works: |scale| {
-        works(scale, WIDTHS, |call, width| {
-            let blocks = (width.first + call.tokens) / width.ratio + 2;
-            Scores {
-                width,
-                q: Matrix::random(0, Layout::Dense, [call.tokens, width.count * width.dim], call.law),
-                keys: Matrix::random(1, Layout::Dense, [blocks, width.dim], call.law),
-                layout: call.layout,
             }
         })
     },
