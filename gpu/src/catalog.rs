@@ -18,9 +18,11 @@ use crate::mmvq::{Instance, fused, hoist, hoist_b3, hoist_b5, il, mma, plain, pl
 use crate::moe::{self, combine_quad, plan_block, router_warp, silu_mul_quad};
 use crate::norm::rms_warp;
 use crate::ple::{conv_quad, gate_warp};
-use crate::qsa::{append_warp, scores_thread, select_search};
-use crate::qsa::{topk_cluster, topk_ref, topk_reg, topk_split, topk_wide};
-use crate::qsa::{attend_chunk, attend_merge, store_warp};
+use crate::qsa::{
+    append_warp, attend_chunk, attend_merge, scores_multi, scores_packed, scores_per_query, scores_rows,
+    scores_scatter, scores_tf32x3, scores_tf32x3_tail, store_warp, topk_cluster, topk_ref, topk_reg, topk_split,
+    topk_wide,
+};
 
 /// A kernel instance.
 #[derive(Clone, Copy, Debug)]
@@ -146,6 +148,18 @@ const TOPK_SPLIT: Budget =
     Budget { registers: 64, shared_bytes: 10_240, reason: "4 blocks of 256 threads an SM; counts of 8 warps" };
 const TOPK_CLUSTER: Budget =
     Budget { registers: 64, shared_bytes: 35_072, reason: "as qsa.topk/reg; the keys are in dynamic shared memory" };
+const SCORES: Budget = Budget { registers: 40, shared_bytes: 0, reason: "as many warps as an SM has" };
+const SCORES_MULTI: Budget =
+    Budget { registers: 64, shared_bytes: 16_384, reason: "8 queries; 4 blocks of 8 warps an SM: half of its threads" };
+const SCORES_SCATTER: Budget = Budget {
+    registers: 80,
+    shared_bytes: 16_384,
+    reason: "8 queries; 8 key rows of a warp; 3 blocks of 8 warps an SM",
+};
+const SCORES_REGISTERS: Budget =
+    Budget { registers: 128, shared_bytes: 0, reason: "4 queries and 8 key rows of a warp; 2 blocks of 8 warps an SM" };
+const SCORES_PRODUCT: Budget =
+    Budget { registers: 168, shared_bytes: 0, reason: "64 sums and their operands; 3 blocks of 4 warps an SM" };
 
 const MMVQ_QUANTIZE: Budget =
     Budget { registers: 40, shared_bytes: 0, reason: "4 blocks of 256 threads an SM; a value a thread" };
@@ -251,8 +265,18 @@ pub fn entries() -> Vec<Entry> {
         entry("delta.gated_norm/warp", gated_norm_warp::DELTA_GATED_NORM_WARP_SIGMOID.info(), ROW_WARP),
         entry("delta.gated_norm/warp", gated_norm_warp::DELTA_GATED_NORM_WARP_SILU.info(), ROW_WARP),
         entry("qsa.append/warp", append_warp::QSA_APPEND_WARP.info(), ROW_WARP),
-        entry("qsa.scores/thread", scores_thread::QSA_SCORES_THREAD.info(), ROW_WARP),
-        entry("qsa.select/search", select_search::QSA_SELECT_SEARCH.info(), ROW_WARP),
+        entry("qsa.scores/per_query", scores_per_query::QSA_SCORES_PER_QUERY.info(), SCORES),
+        entry("qsa.scores/multi", scores_multi::QSA_SCORES_MULTI.info(), SCORES_MULTI),
+        entry("qsa.scores/scatter", scores_scatter::QSA_SCORES_SCATTER.info(), SCORES_SCATTER),
+        entry("qsa.scores/rows", scores_rows::QSA_SCORES_ROWS_NQ1.info(), SCORES_REGISTERS),
+        entry("qsa.scores/rows", scores_rows::QSA_SCORES_ROWS_NQ2.info(), SCORES_REGISTERS),
+        entry("qsa.scores/rows", scores_rows::QSA_SCORES_ROWS_NQ3.info(), SCORES_REGISTERS),
+        entry("qsa.scores/rows", scores_rows::QSA_SCORES_ROWS_NQ4.info(), SCORES_REGISTERS),
+        entry("qsa.scores/packed", scores_packed::QSA_SCORES_PACKED_NQ1.info(), SCORES_REGISTERS),
+        entry("qsa.scores/packed", scores_packed::QSA_SCORES_PACKED_NQ2.info(), SCORES_REGISTERS),
+        entry("qsa.scores/packed", scores_packed::QSA_SCORES_PACKED_NQ4.info(), SCORES_REGISTERS),
+        entry("qsa.scores/tf32x3", scores_tf32x3::QSA_SCORES_TF32X3.info(), SCORES_PRODUCT),
+        entry("qsa.scores/tf32x3", scores_tf32x3_tail::QSA_SCORES_TF32X3_TAIL.info(), SCORES),
         entry("qsa.topk/cluster", topk_cluster::QSA_TOPK_CLUSTER.info(), TOPK_CLUSTER),
         entry("qsa.topk/split", topk_split::QSA_TOPK_SPLIT_COUNT.info(), TOPK_SPLIT),
         entry("qsa.topk/split", topk_split::QSA_TOPK_SPLIT_PLACE.info(), TOPK_SPLIT),

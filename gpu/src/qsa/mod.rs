@@ -1,7 +1,7 @@
-//! QSA: keys of token blocks, scores of blocks for a query, and the choice of the best blocks.
+//! QSA: keys of token blocks, scores of blocks for a query, the choice of the best, and attention over the chosen cells.
 //!
-//! Token t of the sequence sees `t + 1` tokens; `complete = (t + 1) / ratio` blocks of `ratio` tokens are complete. Where
-//! that is more than the budget, only the best blocks are attended, and always the unfinished one.
+//! A cell is a token of the context in one layer, a block [`RATIO`] cells. Token t sees `t + 1` cells, `n_bid` complete blocks
+//! and the tail. It attends to the cells of its best blocks, and always to the tail.
 //!
 //! | buffer | type and shape | |
 //! |---|---|---|
@@ -15,9 +15,20 @@
 //! | keys, values | `[page][kv head][RATIO][HEAD_DIM]` of f32, f16 or i8 | a page is a block of cells; a table leads from block to page |
 
 pub mod append_warp;
-pub mod scores_thread;
-pub mod select_search;
+pub mod attend;
+pub mod attend_chunk;
+pub mod attend_merge;
+pub mod cells;
+pub mod scores;
+pub mod scores_multi;
+pub mod scores_packed;
+pub mod scores_per_query;
+pub mod scores_rows;
+pub mod scores_scatter;
+pub mod scores_tf32x3;
+pub mod scores_tf32x3_tail;
 pub mod step;
+pub mod store_warp;
 pub mod topk;
 pub mod topk_cluster;
 pub mod topk_ref;
@@ -25,11 +36,6 @@ pub mod topk_reg;
 pub mod topk_rounds;
 pub mod topk_split;
 pub mod topk_wide;
-pub mod attend;
-pub mod attend_chunk;
-pub mod attend_merge;
-pub mod cells;
-pub mod store_warp;
 
 pub use step::{StepRecord, WidthRule, most_cells};
 
@@ -87,57 +93,31 @@ pub struct AppendParams {
 }
 const _: () = assert!(size_of::<AppendParams>() == 96);
 
-/// Launch parameters of `qsa.scores`. Pointers are 16-byte aligned.
+/// Launch parameters of `qsa.scores`. Pointers are 16-byte aligned. Nothing here says how deep the context is: the records
+/// do, and a captured launch can be replayed when they have changed.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ScoresParams {
-    /// f32 `[tokens][heads][dim]`: index queries, normed and rotated.
-    pub q: *const f32,
-    /// f32 `[blocks][dim]`: keys of complete blocks.
-    pub keys: *const f32,
-    /// f32 `[tokens][stride]`: score of every block that the token sees; the rest is not written.
-    pub scores: *mut f32,
-    /// Position of the call's first token.
-    pub first: u32,
-    /// Tokens of the call, at least 1.
-    pub tokens: u32,
-    /// Index heads.
-    pub heads: u32,
-    /// Values of a key, a multiple of 4.
-    pub dim: u32,
-    /// Tokens of a block.
-    pub ratio: u32,
-    /// Elements from a token's scores to the next.
-    pub stride: u32,
-    /// What the sum over heads is multiplied by.
-    pub scale: f32,
+    /// f32 `[max_blocks][INDEX_DIM]`: keys of complete blocks; the others are not read.
+    pub pooled: *const f32,
+    /// f32 `[INDEX_DIM]`: the key that block `n_bid` of a row has.
+    pub dead: *const f32,
+    /// f32 `[nq][INDEX_HEADS][INDEX_DIM]`: index queries, normed and rotated.
+    pub q_idx: *const f32,
+    /// `[nq]`.
+    pub steps: *const StepRecord,
+    /// f32 `[nq][max_blocks]`: scores of blocks 0 to `n_bid` of a row; the rest is not written.
+    pub out: *mut f32,
+    /// Queries, at least 1.
+    pub nq: u32,
+    /// Blocks that the buffers have room for, at least 1; none beyond them is read or written, whatever the records say.
+    pub max_blocks: u32,
+    /// Above the `n_bid` of every row, or 0 for `max_blocks`: what grids were made for that have a place for each block.
+    pub reach: u32,
     /// Not read; keeps the struct free of padding.
     pub reserved: u32,
 }
 const _: () = assert!(size_of::<ScoresParams>() == 56);
-
-/// Launch parameters of `qsa.select`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct SelectParams {
-    /// f32 `[tokens][stride]`: scores >= 0 of the blocks that a token sees.
-    pub scores: *const f32,
-    /// u32 `[tokens][budget]`: the chosen blocks, ascending; written for tokens that see more than `budget` blocks.
-    pub chosen: *mut u32,
-    /// Position of the call's first token.
-    pub first: u32,
-    /// Tokens of the call, at least 1.
-    pub tokens: u32,
-    /// Tokens of a block.
-    pub ratio: u32,
-    /// Blocks to choose, at least 1.
-    pub budget: u32,
-    /// Elements from a token's scores to the next.
-    pub stride: u32,
-    /// Not read; keeps the struct free of padding.
-    pub reserved: u32,
-}
-const _: () = assert!(size_of::<SelectParams>() == 40);
 
 /// Launch parameters of `qsa.topk`: the cells that each row attends to. Pointers are multiples of 4.
 ///

@@ -34,12 +34,11 @@ use crate::ops::norm_rms::{NORM_RMS, RmsSizes};
 use crate::ops::ple_conv::PLE_CONV;
 use crate::ops::ple_gate::{GateSizes, PLE_GATE};
 use crate::ops::qsa_append::{AppendSizes, QSA_APPEND};
-use crate::ops::qsa_scores::{QSA_SCORES, ScoresSizes};
-use crate::ops::qsa_select::{QSA_SELECT, SelectSizes};
-use crate::ops::qsa_topk::{QSA_TOPK, TopkSizes};
 use crate::ops::qsa_attend::{AttendSizes, QSA_ATTEND};
 use crate::ops::qsa_cells::CellKind;
+use crate::ops::qsa_scores::{QSA_SCORES, ScoresSizes};
 use crate::ops::qsa_store::{QSA_STORE, StoreSizes};
+use crate::ops::qsa_topk::{QSA_TOPK, TopkSizes};
 use crate::ops::weights::Kind;
 use crate::ops::{DeltaSizes, QuadSizes};
 
@@ -147,8 +146,7 @@ fn explain_layers(
         ATTN_NORM_ROPE, NormRopeSizes { rows: 24 * tokens };
         ATTN_SOFTMAX, SoftmaxSizes { tokens, heads: 24 };
         QSA_APPEND, AppendSizes { tokens };
-        QSA_SCORES, ScoresSizes { tokens, blocks: 1024 };
-        QSA_SELECT, SelectSizes { tokens };
+        QSA_SCORES, ScoresSizes::on(target.caps(), tokens, 65_540);
         QSA_TOPK, TopkSizes { rows: tokens, max_blocks: 65_538 };
         QSA_STORE, StoreSizes { tokens, kv_heads: 2, kind: CellKind::I8 };
         QSA_ATTEND, AttendSizes { rows: tokens, heads: 24, kv_heads: 2, cap: 2051, kind: CellKind::I8 };

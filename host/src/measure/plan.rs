@@ -7,8 +7,9 @@ use super::case::{MeasureError, Prepared};
 use super::dequantize::{Dequantize, DequantizeCase};
 use super::mmvq::{Mmvq, MmvqCase};
 use super::product::{Product, ProductCase};
+use super::scores::{Scores, ScoresCase};
 use super::topk::{Topk, TopkCase};
-use super::{commit::Commit, out_norm::OutNorm, prompt::Prompt, window::Window};
+use super::{commit::Commit, out_norm::OutNorm, plan_qsa, prompt::Prompt, window::Window};
 use crate::backend::Device;
 use crate::ops::DeltaSizes;
 use crate::ops::delta_commit::DELTA_COMMIT;
@@ -17,10 +18,10 @@ use crate::ops::delta_rec::{DELTA_REC, StateAfter};
 use crate::ops::dense_dequantize::DENSE_DEQUANTIZE;
 use crate::ops::dense_product::DENSE_PRODUCT;
 use crate::ops::mmvq_product::MMVQ_PRODUCT;
-use crate::ops::weights::Kind;
-use crate::ops::qsa_topk::QSA_TOPK;
 use crate::ops::qsa_attend::QSA_ATTEND;
-use crate::ops::qsa_cells::CellKind;
+use crate::ops::qsa_scores::QSA_SCORES;
+use crate::ops::qsa_topk::QSA_TOPK;
+use crate::ops::weights::Kind;
 
 /// Copies of the state that the L2 of no card holds: 40 times 3.1 MB.
 const ROTATING: usize = 40;
@@ -48,6 +49,8 @@ pub enum Planned {
     Topk(TopkCase),
     /// `qsa.attend`.
     Attend(AttendCase),
+    /// `qsa.scores`.
+    Scores(ScoresCase),
 }
 
 impl Planned {
@@ -62,6 +65,7 @@ impl Planned {
             Self::Mmvq(_) => MMVQ_PRODUCT.op,
             Self::Topk(_) => QSA_TOPK.op,
             Self::Attend(_) => QSA_ATTEND.op,
+            Self::Scores(_) => QSA_SCORES.op,
         }
     }
 
@@ -76,6 +80,7 @@ impl Planned {
             Self::Mmvq(_) => MMVQ_PRODUCT.base().name,
             Self::Topk(_) => QSA_TOPK.base().name,
             Self::Attend(_) => QSA_ATTEND.base().name,
+            Self::Scores(_) => QSA_SCORES.base().name,
         }
     }
 
@@ -95,6 +100,7 @@ impl Planned {
             Self::Mmvq(sizes) => Box::new(Mmvq::new(device, sizes, wanted)?),
             Self::Topk(sizes) => Box::new(Topk::new(device, sizes, wanted)?),
             Self::Attend(sizes) => Box::new(Attend::new(device, sizes, wanted)?),
+            Self::Scores(sizes) => Box::new(Scores::new(device, sizes, wanted)?),
         })
     }
 }
@@ -134,7 +140,7 @@ pub fn family(name: &str, device: &Device, tokens: &[usize]) -> Option<Vec<Plann
         "delta" => Some(delta(device, tokens)),
         "dense" => Some(dense(device, tokens)),
         "mmvq" => Some(mmvq(device, tokens)),
-        "qsa" => Some(qsa(device, tokens)),
+        "qsa" => Some(plan_qsa::qsa(device, tokens)),
         _ => None,
     }
 }
@@ -165,20 +171,6 @@ pub fn mmvq(device: &Device, columns: &[usize]) -> Vec<Planned> {
         }
     }
     plan
-}
-
-/// The plan of family `qsa`: windows of rows at the end of contexts short and long, in a capacity of 262,144 cells, and the
-/// longest that `reg` holds in its own.
-pub fn qsa(device: &Device, tokens: &[usize]) -> Vec<Planned> {
-    if device.caps().is_emulator {
-        let rows = tokens.iter().copied().filter(|n| (1..=4).contains(n)).max().unwrap_or(2);
-        return vec![Planned::Topk(TopkCase { rows, cells: 2100, capacity: 4096, copies: 1 })];
-    }
-    let counts: &[usize] = if tokens.is_empty() { &[1, 4] } else { tokens };
-    let counts = counts.iter().copied().filter(|n| (1..=2048).contains(n));
-    let case = |rows, [cells, capacity]: [usize; 2]| Planned::Topk(TopkCase { rows, cells, capacity, copies: 6 });
-    let sizes = [[4096, 262_144], [131_072, 131_072], [131_072, 262_144], [262_144, 262_144]];
-    counts.flat_map(|rows| sizes.map(|size| case(rows, size))).collect()
 }
 
 /// Columns and rows of the matrices that a format is measured on.
@@ -213,21 +205,4 @@ pub fn dense(device: &Device, tokens: &[usize]) -> Vec<Planned> {
     let formats = if tokens.is_empty() { &Format::ALL[..] } else { &[] };
     let expanded = formats.iter().map(|&format| Planned::Dequantize(DequantizeCase { format, n_out, n_in, matrices }));
     products.into_iter().chain(expanded).collect()
-}
-
-/// The plan of family `qsa`: windows of a decode deep in two contexts.
-pub fn qsa(device: &Device, tokens: &[usize]) -> Vec<Planned> {
-    let emulated = device.caps().is_emulator;
-    let contexts: &[usize] = if emulated { &[512] } else { &[131_072, 262_144] };
-    let counts: &[usize] = if emulated { &[1, 2] } else { &[1, 2, 4] };
-    let counts = if tokens.is_empty() { counts } else { tokens };
-    let budget = if emulated { 64 } else { 2048 };
-    let mut plan = Vec::new();
-    for &cells in contexts {
-        for kind in [CellKind::I8, CellKind::F16] {
-            let rows = counts.iter().copied().filter(|&n| n > 0);
-            plan.extend(rows.map(|rows| Planned::Attend(AttendCase { kind, rows, cells, budget })));
-        }
-    }
-    plan
 }

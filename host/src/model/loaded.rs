@@ -14,6 +14,7 @@ use super::{Checkpoint, LanguageModel, ModelError, OpenError, Sequence};
 use crate::backend::{Device, Stream};
 use crate::ops::dense_product::{DENSE_PRODUCT, MMA};
 use crate::ops::dispatch::Dispatch;
+use crate::ops::qsa_cells::CellKind;
 use crate::ops::switches::Switches;
 
 /// How a model is loaded.
@@ -28,6 +29,8 @@ pub struct LoadOptions {
     /// Products round neither vectors nor weights: the bits of a model whose weights are expanded to f32, but slow where a pass
     /// has few tokens, and without tensor cores where it has many.
     pub exact_products: bool,
+    /// Format of keys and values in layers that choose cells. Other attention layers keep f32.
+    pub cells: CellKind,
 }
 
 /// Tokens of a sequence where nobody says otherwise: keys and values are allocated in full.
@@ -39,7 +42,13 @@ pub const MAX_CHUNK: usize = 2048;
 
 impl Default for LoadOptions {
     fn default() -> Self {
-        Self { context: None, chunk: DEFAULT_CHUNK, switches: Switches::default(), exact_products: false }
+        Self {
+            context: None,
+            chunk: DEFAULT_CHUNK,
+            switches: Switches::default(),
+            exact_products: false,
+            cells: CellKind::F16,
+        }
     }
 }
 
@@ -58,6 +67,7 @@ pub struct Model {
     products: RefCell<ProductScratch>,
     matrix_bytes: u64,
     profiled: Option<Arc<Profiled>>,
+    cells: CellKind,
 }
 
 impl Model {
@@ -109,6 +119,7 @@ impl Model {
             products: RefCell::new(products),
             matrix_bytes,
             profiled: None,
+            cells: options.cells,
         })
     }
 
@@ -213,7 +224,7 @@ impl LanguageModel for Model {
     }
 
     fn sequence(&self) -> Result<Sequence, ModelError> {
-        Ok(Sequence::new(&self.device, &self.config, self.context)?)
+        Ok(Sequence::new(&self.device, &self.config, self.cells, self.context)?)
     }
 
     fn forward(&mut self, sequence: &mut Sequence, tokens: &[u32]) -> Result<Vec<f32>, ModelError> {

@@ -1,6 +1,7 @@
 //! Models: files and tokenizers, weights on a device, the layer graph, and the state of a sequence.
 
 mod boxed;
+mod cells;
 pub mod config;
 mod dtype;
 mod error;

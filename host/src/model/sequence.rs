@@ -18,6 +18,7 @@ use super::layers::attention::AttentionState;
 use super::layers::gdn::GdnState;
 use super::layers::ple::PleState;
 use crate::backend::{BackendError, Device};
+use crate::ops::qsa_cells::CellKind;
 
 /// The state of a sequence.
 pub struct Sequence {
@@ -38,11 +39,13 @@ pub(super) enum MixerState {
 }
 
 impl Sequence {
-    pub(super) fn new(device: &Device, config: &Config, context: usize) -> Result<Self, BackendError> {
+    pub(super) fn new(device: &Device, config: &Config, cells: CellKind, context: usize) -> Result<Self, BackendError> {
         let mixer = |kind: &LayerKind| {
             Ok(match kind {
                 LayerKind::Gdn => MixerState::Gdn(GdnState::new(device, &config.gdn)?),
-                LayerKind::Attention => MixerState::Attention(AttentionState::new(device, &config.attention, context)?),
+                LayerKind::Attention => {
+                    MixerState::Attention(AttentionState::new(device, &config.attention, cells, context)?)
+                }
             })
         };
         let ple = |sizes| PleState::new(device, sizes, config.wide());

@@ -34,13 +34,12 @@ pub mod norm_rms;
 pub mod ple_conv;
 pub mod ple_gate;
 pub mod qsa_append;
-pub mod qsa_scores;
-pub mod qsa_select;
-pub mod qsa_steps;
-pub mod qsa_topk;
 pub mod qsa_attend;
 pub mod qsa_cells;
+pub mod qsa_scores;
+pub mod qsa_steps;
 pub mod qsa_store;
+pub mod qsa_topk;
 mod quads;
 mod reason;
 pub mod switches;
@@ -72,7 +71,6 @@ pub fn list() -> Vec<Listed> {
         attn_softmax::ATTN_SOFTMAX.listed(),
         qsa_append::QSA_APPEND.listed(),
         qsa_scores::QSA_SCORES.listed(),
-        qsa_select::QSA_SELECT.listed(),
         qsa_topk::QSA_TOPK.listed(),
         qsa_store::QSA_STORE.listed(),
         qsa_attend::QSA_ATTEND.listed(),

@@ -57,7 +57,6 @@ const PLAIN: &[&str] = &[
     "attn.softmax",
     "qsa.append",
     "qsa.scores",
-    "qsa.select",
     "qsa.topk",
     "qsa.store",
     "qsa.attend",

@@ -7,8 +7,8 @@ use varve::ops::delta_out_norm::{DELTA_OUT_NORM, OutNormSizes, OutputGate};
 use varve::ops::delta_rec::DELTA_REC;
 use varve::ops::dense_product::{DENSE_PRODUCT, ProductSizes, expanded_to};
 use varve::ops::dispatch::{Dispatch, OpError, Reason};
-use varve::ops::weights::Kind;
 use varve::ops::qsa_topk::{QSA_TOPK, TopkSizes};
+use varve::ops::weights::Kind;
 use varve::ops::{DeltaSizes, exactness::Exactness};
 
 fn card(name: &str) -> Card {
