@@ -3,7 +3,7 @@
 use varve_gpu::qsa::{TopkParams, topk_cluster, topk_ref, topk_reg, topk_rounds, topk_wide};
 use varve_gpu::qsa::{topk as steps, topk_split, topk_split_count, topk_split_place};
 
-use super::checks::{aligned, axis, count};
+use super::checks::{axis, count};
 use super::dispatch::{Needs, OpError, Pick, Preferred, Staged, Step, Table, Variant};
 use super::exactness::Exactness;
 use crate::backend::{Launch, Stream, View, ViewMut};
@@ -134,12 +134,9 @@ pub struct TopkArgs<'a> {
 pub fn topk(pick: Pick<'_>, stream: &Stream, mut args: TopkArgs<'_>) -> Result<&'static str, OpError> {
     let op = QSA_TOPK.op;
     let ([rows, max_blocks], cap) = (args.scores.dims, args.ids.dims[1]);
-    args.steps.expect(op, "steps", [rows, 4])?;
     args.ids.expect(op, "ids", [rows, cap])?;
     args.scores.expect_dense(op, "scores")?;
-    args.steps.expect_dense(op, "steps")?;
     args.ids.expect_dense(op, "ids")?;
-    aligned(op, "steps", args.steps.is_aligned(16))?;
     if max_blocks == 0 || cap == 0 {
         let got = format!("{max_blocks} blocks, {cap} cells");
         return Err(OpError::Value { op, what: "capacity", got, rule: "at least one block and one cell" });
