@@ -17,7 +17,7 @@ use cuda_std::thread::{block_idx_x, block_idx_y, block_idx_z, sync_threads, thre
 use cuda_std::{float, global, shared, warp};
 
 use super::HEAD_DIM;
-use super::attend::{AttendParams, Attended, CHUNK, MASKED, SCALE};
+use super::attend::{AttendParams, Attended, CHUNK, MASKED, MAX_GROUP, SCALE, listed};
 use super::cells::{CellFormat, ChunkRows, F16, F32, I8, NO_ROW, SCALES, readable};
 
 /// Eight warps; two blocks an SM put four rows of 66 blocks on 132 SMs.
@@ -94,20 +94,23 @@ impl Area {
 unsafe fn body<F: CellFormat, const H: usize>(p: AttendParams) {
     let (thread, chunk, kv_head) = (thread_idx_x() as usize, block_idx_x(), block_idx_y());
     let (query, warp, lane) = (block_idx_z() as usize, thread / 32, (thread % 32) as u32);
-    // SAFETY: the grid has `rows` of z.
-    let attended = unsafe { Attended::of(&p, query) };
+    let group = p.heads as usize / p.pages.kv_heads as usize;
+    let head0 = query * p.heads as usize + kv_head as usize * group;
+    let place = chunk * CHUNK as u32 + (warp * CELLS) as u32 + lane % CELLS as u32;
+    // SAFETY: the grid has `rows` of z; the heads are the row's. None of these loads waits for another.
+    let (cell, queries, attended) = unsafe {
+        (listed(&p, query, place), load_queries(p.q.add(head0 * HEAD_DIM), group, thread), Attended::of(&p, query))
+    };
     if chunk >= attended.chunks() {
         return; // the whole block
     }
-    let group = p.heads as usize / p.pages.kv_heads as usize;
     let area = Area::new(group);
-    let head0 = query * p.heads as usize + kv_head as usize * group;
-    // SAFETY: the heads are the row's; the shared memory is as large as the host was told.
+    // SAFETY: the shared memory is as large as the host was told.
     let (row, keys) = unsafe {
-        load_queries(area.q, p.q.add(head0 * HEAD_DIM), group, thread);
-        let first = chunk * CHUNK as u32 + (warp * CELLS) as u32;
-        let row = attended.row(&p, first + lane % CELLS as u32, kv_head);
-        (row, load_cells::<F>(&p, area, row, warp, lane))
+        let row = attended.row(&p, (place, cell), kv_head);
+        let keys = load_cells::<F>(&p, area, row, warp, lane);
+        store_queries(area.q, &queries, group, thread);
+        (row, keys)
     };
     sync_threads();
     // SAFETY: queries are there since the barrier; each score has one writer.
@@ -146,21 +149,42 @@ unsafe fn body<F: CellFormat, const H: usize>(p: AttendParams) {
     }
 }
 
-/// Puts the heads' queries into shared memory, in the order in which lanes read them.
+/// A thread's share of the heads' queries: four values of every fourth head.
+type Queries = [[f32; 4]; QUADS];
+/// Quads of a thread.
+const QUADS: usize = MAX_GROUP * HEAD_DIM / 4 / BOUNDS.threads as usize;
+
+/// Loads the thread's share; the rest of it is 0.
 ///
 /// # Safety
-/// `q` holds `group` heads; `to` as many.
+/// `q` holds `group` heads.
 #[inline(always)]
-unsafe fn load_queries(to: *mut f32, q: *const f32, group: usize, thread: usize) {
-    let mut at = thread;
-    while at < group * HEAD_DIM / 4 {
-        let (head, quad) = (at / (HEAD_DIM / 4), at % (HEAD_DIM / 4));
-        // SAFETY: within `group` heads, by multiples of 4; one writer a place.
-        unsafe {
-            let place = head * HEAD_DIM + quad % 2 * (HEAD_DIM / 2) + quad / 2 * 4;
-            shared::store4(to.add(place), global::load4_nc(q.add(4 * at)));
+unsafe fn load_queries(q: *const f32, group: usize, thread: usize) -> Queries {
+    let mut quads = [[0.0f32; 4]; QUADS];
+    for i in 0..QUADS {
+        let at = thread + i * BOUNDS.threads as usize;
+        if at < group * HEAD_DIM / 4 {
+            // SAFETY: within `group` heads.
+            quads[i] = unsafe { global::load4_nc(q.add(4 * at)) };
         }
-        at += BOUNDS.threads as usize;
+    }
+    quads
+}
+
+/// Puts the thread's share into shared memory, in the order in which lanes read it.
+///
+/// # Safety
+/// `to` holds `group` heads.
+#[inline(always)]
+unsafe fn store_queries(to: *mut f32, quads: &Queries, group: usize, thread: usize) {
+    for i in 0..QUADS {
+        let at = thread + i * BOUNDS.threads as usize;
+        let (head, quad) = (at / (HEAD_DIM / 4), at % (HEAD_DIM / 4));
+        if head < group {
+            let place = head * HEAD_DIM + quad % 2 * (HEAD_DIM / 2) + quad / 2 * 4;
+            // SAFETY: within `group` heads, by multiples of 4; one writer a place.
+            unsafe { shared::store4(to.add(place), quads[i]) };
+        }
     }
 }
 

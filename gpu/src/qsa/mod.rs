@@ -17,6 +17,7 @@
 pub mod attend;
 pub mod attend_chunk;
 pub mod attend_merge;
+pub mod attend_prompt;
 pub mod block_keys_warp;
 pub mod cells;
 pub mod scores_thread;

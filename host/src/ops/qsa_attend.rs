@@ -1,10 +1,11 @@
 //! `qsa.attend`: gated attention over the cells that were chosen for each row, or over all that it sees.
 
 use varve_gpu::qsa::attend::{AttendParams, CHUNK, MAX_GROUP};
-use varve_gpu::qsa::{HEAD_DIM, attend_chunk, attend_merge};
+use varve_gpu::qsa::{HEAD_DIM, attend_chunk, attend_merge, attend_prompt};
 
 use super::checks::{axis, count, matrix, row_stride, rows_in};
-use super::dispatch::{OpError, Pick, Staged, Step, Table, Variant};
+use super::dispatch::{Needs, OpError, Pick, Preferred, Spread, Staged, Step, Table, Variant};
+use super::exactness::Exactness;
 use super::qsa_cells::{CellKind, CellRows, pages, steps};
 use crate::backend::{Launch, Stream, View, ViewMut};
 
@@ -48,40 +49,61 @@ impl AttendSizes {
 /// f32 of scratch that rows beyond the first may take: 64 MiB.
 const SCRATCH: usize = 16 << 20;
 
-/// The variants.
+/// The variants, most wanted first.
 pub static QSA_ATTEND: Table<AttendSizes, AttendParams> = Table {
     op: "qsa.attend",
-    rows: &[Variant {
-        staged: Some(Staged {
-            scratch_floats: |ask| {
-                let rows = ask.batch();
-                ask.sums(rows) + 2 * rows * ask.chunks() * ask.heads
+    rows: &[
+        Variant {
+            name: "prompt",
+            kernel: |ask| match ask.kind {
+                _ if ask.group() > MAX_GROUP => Err(too_many(ask.group())),
+                CellKind::F32 => Err("cells of f32 have more digits than an f16 product takes".into()),
+                CellKind::F16 => Ok(&attend_prompt::QSA_ATTEND_PROMPT_F16),
+                CellKind::I8 => Ok(&attend_prompt::QSA_ATTEND_PROMPT_I8),
             },
-            steps: chunk_steps,
-        }),
-        ..Variant::base(
-            "chunk",
-            |ask| match (ask.kind, ask.group()) {
-                (CellKind::F32, ..=4) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_F32_G4),
-                (CellKind::F32, ..=MAX_GROUP) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_F32_G16),
-                (CellKind::F16, ..=4) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_F16_G4),
-                (CellKind::F16, ..=12) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_F16_G12),
-                (CellKind::F16, ..=MAX_GROUP) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_F16_G16),
-                (CellKind::I8, ..=4) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_I8_G4),
-                (CellKind::I8, ..=12) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_I8_G12),
-                (CellKind::I8, ..=MAX_GROUP) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_I8_G16),
-                (_, group) => {
-                    Err(format!("{group} query heads to a key head; there are instances for up to {MAX_GROUP}"))
-                }
+            launch: |ask| Launch {
+                grid: [axis(ask.rows), axis(ask.kv_heads), 1],
+                ..Launch::new(1, attend_prompt::BOUNDS.threads)
             },
-            |ask| Launch {
-                grid: [axis(ask.chunks()), axis(ask.kv_heads), axis(ask.batch())],
-                dynamic_shared: axis(ask.kind.chunk_bytes(ask.group())),
-                ..Launch::new(1, attend_chunk::BOUNDS.threads)
-            },
-        )
-    }],
+            staged: None,
+            needs: Needs { cc: 80, spread: Spread::Any },
+            preferred: Preferred::OptIn,
+            exactness: Exactness::Rounding { bound: 1e-4, ordinary: 1e-5, derived: "exactness.md#qsaattend" },
+        },
+        Variant {
+            staged: Some(Staged {
+                scratch_floats: |ask| {
+                    let rows = ask.batch();
+                    ask.sums(rows) + 2 * rows * ask.chunks() * ask.heads
+                },
+                steps: chunk_steps,
+            }),
+            ..Variant::base(
+                "chunk",
+                |ask| match (ask.kind, ask.group()) {
+                    (CellKind::F32, ..=4) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_F32_G4),
+                    (CellKind::F32, ..=MAX_GROUP) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_F32_G16),
+                    (CellKind::F16, ..=4) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_F16_G4),
+                    (CellKind::F16, ..=12) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_F16_G12),
+                    (CellKind::F16, ..=MAX_GROUP) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_F16_G16),
+                    (CellKind::I8, ..=4) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_I8_G4),
+                    (CellKind::I8, ..=12) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_I8_G12),
+                    (CellKind::I8, ..=MAX_GROUP) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_I8_G16),
+                    (_, group) => Err(too_many(group)),
+                },
+                |ask| Launch {
+                    grid: [axis(ask.chunks()), axis(ask.kv_heads), axis(ask.batch())],
+                    dynamic_shared: axis(ask.kind.chunk_bytes(ask.group())),
+                    ..Launch::new(1, attend_chunk::BOUNDS.threads)
+                },
+            )
+        },
+    ],
 };
+
+fn too_many(group: usize) -> String {
+    format!("{group} query heads to a key head; there are instances for up to {MAX_GROUP}")
+}
 
 /// Chunks, then their merge, for as many rows at a time as scratch is there for.
 fn chunk_steps(ask: &AttendSizes, call: &Step<AttendParams>, scratch: *mut f32) -> Vec<Step<AttendParams>> {

@@ -27,8 +27,13 @@ fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
-const RIGHT: Reading =
-    Reading { kv_head: |h| h / (HEADS / KV_HEADS), scale: 1.0 / 16.0, gate_half: 1, gate: sigmoid, page: |_, page| page };
+const RIGHT: Reading = Reading {
+    kv_head: |h| h / (HEADS / KV_HEADS),
+    scale: 1.0 / 16.0,
+    gate_half: 1,
+    gate: sigmoid,
+    page: |_, page| page,
+};
 
 struct Given {
     q: Vec<f32>,
