@@ -261,7 +261,8 @@ unsafe fn load_cells<F: CellFormat>(
 /// The queries are in the area; all lanes of the warp call it together.
 #[inline(always)]
 unsafe fn scores(area: Area, keys: &[[f32; 8]; CELLS], row: u32, (warp, lane): (usize, u32), group: usize) {
-    let (pair, cell) = (lane as usize / 16, lane / 2 % 8);
+    let mine = warp::scatter_index::<{ 2 * CELLS }>();
+    let (pair, cell) = (mine as usize / CELLS, mine % CELLS as u32);
     let is_there = warp::shfl_idx(row, cell) != NO_ROW;
     let place = area.scores.wrapping_add((warp * CELLS + cell as usize) * PITCH + pair);
     let mut head = 0;
@@ -278,7 +279,7 @@ unsafe fn scores(area: Area, keys: &[[f32; 8]; CELLS], row: u32, (warp, lane): (
                 dots[CELLS * i + c] = dot(&keys[c], a, b);
             }
         }
-        let score = scatter_sum(dots, lane) * SCALE;
+        let score = warp::scatter_sum::<{ 2 * CELLS }>(dots) * SCALE;
         if lane.is_multiple_of(2) && head + pair < group {
             // SAFETY: one lane for each of two heads and eight cells.
             unsafe { shared::store(place.add(head), if is_there { score } else { MASKED }) };
@@ -298,21 +299,6 @@ fn dot(k: &[f32; 8], a: [f32; 4], b: [f32; 4]) -> f32 {
         sum = float::fma(k[4 + i], b[i], sum);
     }
     sum
-}
-
-/// Sums over the warp of 16 values: lane l gets that of value `l / 2`, with the bits of [`warp::sum_xor`]. At each level a
-/// lane keeps half of what it holds and adds its partner's share of the same values.
-#[inline(always)]
-fn scatter_sum(v: [f32; 16], lane: u32) -> f32 {
-    let halved = |low: f32, high: f32, step: u32| {
-        let (kept, sent) = if lane & step != 0 { (high, low) } else { (low, high) };
-        kept + warp::shfl_xor(sent, step)
-    };
-    let v = [0, 1, 2, 3, 4, 5, 6, 7].map(|i| halved(v[i], v[8 + i], 16));
-    let v = [0, 1, 2, 3].map(|i| halved(v[i], v[4 + i], 8));
-    let v = [0, 1].map(|i| halved(v[i], v[2 + i], 4));
-    let v = halved(v[0], v[1], 2);
-    v + warp::shfl_xor(v, 1)
 }
 
 /// Turns scores into weights, and writes each head's largest score and sum of weights.

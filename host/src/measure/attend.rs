@@ -9,7 +9,8 @@ use super::window::{graph_or_wall, launches};
 use crate::backend::{Buffer, Device, Graph, Stream};
 use crate::ops::dispatch::Pick;
 use crate::ops::qsa_attend::{AttendArgs, AttendSizes, Chosen, QSA_ATTEND, attend};
-use crate::ops::qsa_cells::{CellKind, STEP_WORDS};
+use crate::ops::qsa_cells::CellKind;
+use crate::ops::qsa_steps::WORDS;
 use crate::proof::cells::{CellValues, LoadedCells, PageTable};
 use crate::proof::random::{Array, Random};
 
@@ -150,7 +151,7 @@ impl Operands {
             v_cells: v.rows(sizes)?,
             table: self.table.view([self.table.len()])?,
             chosen: Chosen::Ids(self.lists[i % self.lists.len()].view([rows, cap])?),
-            steps: self.steps.view([rows, STEP_WORDS])?,
+            steps: self.steps.view([rows, WORDS])?,
             y: self.y.view_mut([rows, width])?,
         };
         attend(Pick::Named(variant), stream, args)?;

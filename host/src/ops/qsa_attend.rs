@@ -6,7 +6,8 @@ use varve_gpu::qsa::{HEAD_DIM, attend_chunk, attend_merge, attend_prompt};
 use super::checks::{axis, count, matrix, row_stride, rows_in};
 use super::dispatch::{Needs, OpError, Pick, Preferred, Spread, Staged, Step, Table, Variant};
 use super::exactness::Exactness;
-use super::qsa_cells::{CellKind, CellRows, pages, steps};
+use super::qsa_cells::{CellKind, CellRows, pages};
+use super::qsa_steps::steps_in;
 use crate::backend::{Launch, Stream, View, ViewMut};
 
 /// Sizes of a call.
@@ -208,7 +209,7 @@ pub fn attend(pick: Pick<'_>, stream: &Stream, mut args: AttendArgs<'_>) -> Resu
         v: args.v_cells.expect(op, "v_cells", sizes)?,
         pages: cells,
         ids,
-        steps: steps(op, &args.steps, rows)?,
+        steps: steps_in(op, &args.steps, rows)?,
         sums: std::ptr::null_mut(),
         tops: std::ptr::null_mut(),
         y: args.y.ptr_mut(),

@@ -7,9 +7,6 @@ use super::checks::{aligned, count};
 use super::dispatch::OpError;
 use crate::backend::{View, ViewMut};
 
-/// Words of a record of a query row, `varve_gpu::qsa::StepRecord`.
-pub const STEP_WORDS: usize = 4;
-
 /// Format of the rows of cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CellKind {
@@ -182,12 +179,4 @@ pub(super) fn pages(
         kv_heads: count(op, "key heads", kv_heads, 65_535)?,
         reserved: 0,
     })
-}
-
-/// Records as kernels take them: u32 `[rows, 4]`, dense, a record a row.
-pub(super) fn steps<T>(op: &'static str, view: &View<'_, u32, 2>, rows: usize) -> Result<*const T, OpError> {
-    view.expect(op, "steps", [rows, STEP_WORDS])?;
-    view.expect_dense(op, "steps")?;
-    aligned(op, "steps", view.is_aligned(16))?;
-    Ok(view.ptr().cast())
 }

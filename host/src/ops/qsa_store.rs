@@ -5,7 +5,8 @@ use varve_gpu::qsa::store_warp::{self, StoreParams};
 
 use super::checks::{axis, count, rows_in};
 use super::dispatch::{OpError, Pick, Table, Variant};
-use super::qsa_cells::{CellKind, CellRowsMut, pages, steps};
+use super::qsa_cells::{CellKind, CellRowsMut, pages};
+use super::qsa_steps::steps_in;
 use crate::backend::{Launch, Stream, View};
 
 /// Sizes of a call.
@@ -77,7 +78,7 @@ pub fn store(pick: Pick<'_>, stream: &Stream, mut args: StoreArgs<'_>) -> Result
         v_stride: rows_in(op, "v", &args.v, [tokens, width])?,
         k: args.k.ptr(),
         v: args.v.ptr(),
-        steps: steps(op, &args.steps, tokens)?,
+        steps: steps_in(op, &args.steps, tokens)?,
         k_rows: args.k_cells.expect(op, "k_cells", sizes)?,
         v_rows: args.v_cells.expect(op, "v_cells", sizes)?,
         pages: pages(op, &args.table, sizes)?,

@@ -12,7 +12,8 @@ use super::{Call, Case, Expected, Promised, Values, aligned_works, prove, varian
 use crate::backend::{BackendError, Device};
 use crate::ops::dispatch::Pick;
 use crate::ops::qsa_attend::{AttendArgs, AttendSizes, Chosen, QSA_ATTEND, attend};
-use crate::ops::qsa_cells::{CellKind, STEP_WORDS};
+use crate::ops::qsa_cells::CellKind;
+use crate::ops::qsa_steps::WORDS;
 use crate::proof::cells::{CellValues, PageTable};
 use crate::proof::random::{Array, Random};
 use crate::proof::reference::attn as reference;
@@ -184,7 +185,7 @@ impl Case for Attend {
                     Chosen::Ids(list.map_err(BackendError::from)?)
                 }
             };
-            let steps = steps.view_strided(piece.start * STEP_WORDS, [piece.len(), STEP_WORDS], [STEP_WORDS, 1]);
+            let steps = steps.view_strided(piece.start * WORDS, [piece.len(), WORDS], [WORDS, 1]);
             let args = AttendArgs {
                 q: q.view(piece)?,
                 gate: gate.view(piece)?,

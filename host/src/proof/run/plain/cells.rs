@@ -9,7 +9,8 @@ use super::operand::{Layout, Loaded, Matrix, vector};
 use super::{Case, Expected, Promised, Values, aligned_works, variants};
 use crate::backend::{BackendError, Device};
 use crate::ops::dispatch::Pick;
-use crate::ops::qsa_cells::{CellKind, STEP_WORDS};
+use crate::ops::qsa_cells::CellKind;
+use crate::ops::qsa_steps::WORDS;
 use crate::ops::qsa_store::{QSA_STORE, StoreArgs, StoreSizes, store};
 use crate::proof::cells::{CellValues, PageTable};
 use crate::proof::run::loaded::Flaw;
@@ -86,8 +87,8 @@ impl Case for Store {
         let blank = CellValues::blank(kind, self.pages.pages * kv_heads * RATIO);
         let (mut k_cells, mut v_cells) = (blank.load(device)?, blank.load(device)?);
         for piece in pieces {
-            let rows = [piece.len(), STEP_WORDS];
-            let steps = steps.view_strided(piece.start * STEP_WORDS, rows, [STEP_WORDS, 1]);
+            let rows = [piece.len(), WORDS];
+            let steps = steps.view_strided(piece.start * WORDS, rows, [WORDS, 1]);
             let args = StoreArgs {
                 k: k.view(piece)?,
                 v: v.view(piece)?,
