@@ -14,7 +14,7 @@
 
 use cuda_std::launch::Bounds;
 use cuda_std::thread::{block_idx_x, block_idx_y, block_idx_z, sync_threads, thread_idx_x};
-use cuda_std::{float, global, shared, warp};
+use cuda_std::{float, global, grid, shared, warp};
 
 use super::HEAD_DIM;
 use super::attend::{AttendParams, Attended, CHUNK, MASKED, MAX_GROUP, SCALE, listed};
@@ -92,6 +92,7 @@ impl Area {
 /// shared memory `shared_bytes::<F>`.
 #[inline(always)]
 unsafe fn body<F: CellFormat, const H: usize>(p: AttendParams) {
+    grid::let_next_start(); // it waits for the end of this launch
     let (thread, chunk, kv_head) = (thread_idx_x() as usize, block_idx_x(), block_idx_y());
     let (query, warp, lane) = (block_idx_z() as usize, thread / 32, (thread % 32) as u32);
     let group = p.heads as usize / p.pages.kv_heads as usize;
