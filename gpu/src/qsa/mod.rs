@@ -18,6 +18,7 @@ pub mod append_warp;
 pub mod attend;
 pub mod attend_chunk;
 pub mod attend_merge;
+pub mod attend_prompt;
 pub mod cells;
 pub mod scores;
 pub mod scores_multi;
