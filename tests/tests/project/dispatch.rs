@@ -6,6 +6,7 @@ use varve::ops::delta_commit::DELTA_COMMIT;
 use varve::ops::delta_out_norm::{DELTA_OUT_NORM, OutNormSizes, OutputGate};
 use varve::ops::delta_rec::DELTA_REC;
 use varve::ops::dispatch::{Dispatch, OpError, Reason};
+use varve::ops::qsa_scores::QSA_SCORES;
 use varve::ops::{DeltaSizes, exactness::Exactness};
 
 fn card(name: &str) -> Card {
@@ -78,7 +79,8 @@ fn every_table_ends_in_its_base_and_the_base_needs_nothing_special() {
     let rec: Vec<_> = DELTA_REC.rows.iter().map(|row| row.exactness).collect();
     let norm: Vec<_> = DELTA_OUT_NORM.rows.iter().map(|row| row.exactness).collect();
     let commit: Vec<_> = DELTA_COMMIT.rows.iter().map(|row| row.exactness).collect();
-    for exactness in [rec, norm, commit] {
+    let scores: Vec<_> = QSA_SCORES.rows.iter().map(|row| row.exactness).collect();
+    for exactness in [rec, norm, commit, scores] {
         let (last, rest) = exactness.split_last().unwrap();
         assert_eq!(*last, Exactness::Base);
         assert!(!rest.contains(&Exactness::Base));
@@ -93,10 +95,11 @@ fn every_rounding_bound_is_derived_where_its_row_says() {
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/src/exactness.md")).unwrap();
     let headings: Vec<_> = page.lines().filter_map(|line| line.strip_prefix("## ")).map(str::to_lowercase).collect();
     assert!(headings.iter().any(|heading| heading == "chunked"), "{headings:?}");
-    for row in DELTA_REC.rows {
-        if let Exactness::Rounding { bound, ordinary, derived } = row.exactness {
+    let rec = DELTA_REC.rows.iter().map(|row| (row.name, row.exactness));
+    for (name, exactness) in rec.chain(QSA_SCORES.rows.iter().map(|row| (row.name, row.exactness))) {
+        if let Exactness::Rounding { bound, ordinary, derived } = exactness {
             let heading = derived.strip_prefix("exactness.md#").unwrap();
-            assert!(ordinary <= bound && headings.iter().any(|known| known == heading), "{}: {derived}", row.name);
+            assert!(ordinary <= bound && headings.iter().any(|known| known == heading), "{name}: {derived}");
         }
     }
 }
