@@ -1,4 +1,4 @@
-//! Family `dense`: products with bf16 weights.
+//! Family `dense`: products with 16-bit weights.
 #![allow(missing_docs)] // of what criterion's macros make
 
 use std::time::Duration;

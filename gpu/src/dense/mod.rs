@@ -1,8 +1,8 @@
 //! Rows of an embedding table, products `y = x W^T` with weights as files store them, with f32 activations and sums, and
 //! blocks of quantized weights to plain values.
 //!
-//! Every product, for one token or many, for a dense matrix or an expert's, adds in one order, so the bits of a token's
-//! result do not depend on which variant ran or on which tokens shared the call:
+//! Every product but those of tensor cores (`product_mma`), for one token or many, for a dense matrix or an expert's, adds in
+//! one order, so the bits of a token's result do not depend on which variant ran or on which tokens shared the call:
 //!
 //! ```text
 //! lane l of 32:  p_l = 0;  c = 4 l + 128 i, i ascending;  j = 0..3:  p_l = fma(W[n][c + j], x[c + j], p_l)
@@ -15,6 +15,11 @@ pub mod dequantize_narrow;
 pub mod dequantize_wide;
 pub mod embed_rows;
 pub mod lane_sums;
+pub mod mma_tile;
+pub mod parts;
+pub mod product_mma;
+pub mod product_mma_narrow;
+pub mod product_mma_split;
 pub mod product_rows;
 pub mod product_tile;
 pub mod weight;
@@ -87,6 +92,8 @@ pub struct ProductParams {
     pub y: *mut f32,
     /// f32 `[tokens][add_stride]`, added to the product; null for nothing.
     pub add: *const f32,
+    /// x as `parts` lays it out, for variants of tensor cores; null for the others.
+    pub scratch: *mut u8,
     /// Columns of the matrix, a multiple of 4.
     pub n_in: u32,
     /// Rows of the matrix.
@@ -100,4 +107,4 @@ pub struct ProductParams {
     /// Elements from a token's add to the next.
     pub add_stride: u32,
 }
-const _: () = assert!(size_of::<ProductParams>() == 56);
+const _: () = assert!(size_of::<ProductParams>() == 64);

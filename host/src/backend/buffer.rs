@@ -7,7 +7,7 @@
 use super::cuda;
 use super::device::{Body, Device};
 use super::error::BackendError;
-use super::view::{ShapeError, View, ViewMut};
+use super::view::{ShapeError, View, ViewMut, dense_strides};
 use bytemuck::Pod;
 use cuda_std::emulator::memory::Allocation;
 use std::fmt;
@@ -120,6 +120,29 @@ impl<T: Pod> Buffer<T> {
     /// [`ShapeError::Length`] unless the dimensions' product is the length.
     pub fn view_mut<const N: usize>(&mut self, dims: [usize; N]) -> Result<ViewMut<'_, T, N>, ShapeError> {
         ViewMut::new(self.address, self.len, dims)
+    }
+
+    /// The start of the buffer as a dense array of another element type, whatever its bytes mean there.
+    ///
+    /// # Errors
+    /// [`ShapeError::Beyond`] where an element would lie past the end.
+    pub fn view_as<U: Pod, const N: usize>(&self, dims: [usize; N]) -> Result<View<'_, U, N>, ShapeError> {
+        View::strided(self.address.cast(), self.len_as::<U>(), 0, dims, dense_strides(dims))
+    }
+
+    /// [`view_as`](Self::view_as), writable.
+    ///
+    /// # Errors
+    /// [`ShapeError::Beyond`] where an element would lie past the end.
+    pub fn view_as_mut<U: Pod, const N: usize>(&mut self, dims: [usize; N]) -> Result<ViewMut<'_, U, N>, ShapeError> {
+        ViewMut::strided(self.address.cast(), self.len_as::<U>(), 0, dims, dense_strides(dims))
+    }
+
+    /// Elements of another type that the buffer has room for.
+    #[must_use]
+    pub fn len_as<U: Pod>(&self) -> usize {
+        const { assert!(align_of::<U>() <= 256 && size_of::<U>() > 0) };
+        self.len * size_of::<T>() / size_of::<U>()
     }
 
     /// A part of the buffer, from element `offset` on, with strides in elements.

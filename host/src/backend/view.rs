@@ -76,7 +76,7 @@ pub enum ShapeError {
 }
 
 /// Strides of a dense array, the last dimension fastest.
-fn dense_strides<const N: usize>(dims: [usize; N]) -> [usize; N] {
+pub(super) fn dense_strides<const N: usize>(dims: [usize; N]) -> [usize; N] {
     let mut strides = [1usize; N];
     for i in (1..N).rev() {
         strides[i - 1] = strides[i].saturating_mul(dims[i]);

@@ -72,6 +72,8 @@ struct Row<'a> {
     floor_us: f64,
     /// The floor's bytes over the time.
     gb_per_s: f64,
+    /// The floor's operations over the time.
+    tflop_per_s: f64,
     device: &'a str,
     driver: &'a str,
 }
@@ -141,13 +143,14 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CliError> {
                     floor_flops: floor.flops,
                     floor_us,
                     gb_per_s: floor.bytes as f64 / us / 1e3,
+                    tflop_per_s: floor.flops as f64 / us / 1e6,
                     device: &name,
                     driver: &driver,
                 };
                 out.row(&row, || {
                     format!(
-                        "  {variant:11} {us:10.2} us ({:.4} a token, {}), {:.2}x the base, {:.0} GB/s",
-                        row.us_per_token, row.how, row.ratio, row.gb_per_s
+                        "  {variant:11} {us:10.2} us ({:.4} a token, {}), {:.2}x the base, {:.0} GB/s, {:.1} TFLOP/s",
+                        row.us_per_token, row.how, row.ratio, row.gb_per_s, row.tflop_per_s
                     )
                 })?;
             }

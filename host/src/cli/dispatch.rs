@@ -33,9 +33,12 @@ use crate::ops::moe_silu_mul::MOE_SILU_MUL;
 use crate::ops::norm_rms::{NORM_RMS, RmsSizes};
 use crate::ops::ple_conv::PLE_CONV;
 use crate::ops::ple_gate::{GateSizes, PLE_GATE};
-use crate::ops::qsa_block_keys::{BlockKeysSizes, QSA_BLOCK_KEYS};
+use crate::ops::qsa_append::{AppendSizes, QSA_APPEND};
+use crate::ops::qsa_attend::{AttendSizes, QSA_ATTEND};
+use crate::ops::qsa_cells::CellKind;
 use crate::ops::qsa_scores::{QSA_SCORES, ScoresSizes};
-use crate::ops::qsa_select::{QSA_SELECT, SelectSizes};
+use crate::ops::qsa_store::{QSA_STORE, StoreSizes};
+use crate::ops::qsa_topk::{QSA_TOPK, TopkSizes};
 use crate::ops::weights::Kind;
 use crate::ops::{DeltaSizes, QuadSizes};
 
@@ -118,7 +121,7 @@ fn explain_layers(
         ($($table:expr, $sizes:expr;)*) => { $(explain(global, &$table, dispatch, target, &$sizes, tokens)?;)* };
     }
     let quad = |width| QuadSizes { rows: tokens, width, wide: true };
-    let product = |n_out| ProductSizes { tokens, n_out, kind: Kind::Bf16 };
+    let product = |[n_out, n_in]: [usize; 2]| ProductSizes { tokens, n_out, n_in, kind: Kind::Bf16, aligned: true };
     let columns = tokens.min(8);
     let quantized = |n_out| {
         let (caps, pick) = (target.caps(), Pick::Best(dispatch));
@@ -137,14 +140,16 @@ fn explain_layers(
         DELTA_GATED_NORM, GatedNormSizes { rows: tokens * values, gate: OutputGate::Sigmoid };
         DENSE_DEQUANTIZE, DequantizeSizes { groups: (2 * keys + 2 * values) * 128 * HIDDEN / 32, aligned: true };
         DENSE_EMBED, EmbedSizes { rows: tokens, width: HIDDEN, kind: Some(Kind::Bf16) };
-        DENSE_PRODUCT, product((2 * keys + 2 * values) * 128);
-        DENSE_PRODUCT, product(324);
+        DENSE_PRODUCT, product([(2 * keys + 2 * values) * 128, HIDDEN]);
+        DENSE_PRODUCT, product([324, STREAMS * HIDDEN]);
         NORM_RMS, RmsSizes { groups: STREAMS * tokens };
         ATTN_NORM_ROPE, NormRopeSizes { rows: 24 * tokens };
         ATTN_SOFTMAX, SoftmaxSizes { tokens, heads: 24 };
-        QSA_BLOCK_KEYS, BlockKeysSizes { blocks: tokens.div_ceil(4) };
-        QSA_SCORES, ScoresSizes::on(target.caps(), tokens, 32_772);
-        QSA_SELECT, SelectSizes { tokens };
+        QSA_APPEND, AppendSizes { tokens };
+        QSA_SCORES, ScoresSizes::on(target.caps(), tokens, 65_540);
+        QSA_TOPK, TopkSizes { rows: tokens, max_blocks: 65_538 };
+        QSA_STORE, StoreSizes { tokens, kv_heads: 2, kind: CellKind::I8 };
+        QSA_ATTEND, AttendSizes { rows: tokens, heads: 24, kv_heads: 2, cap: 2051, kind: CellKind::I8 };
         HYPER_EXPAND, quad(HIDDEN);
         HYPER_SQUEEZE, quad(324);
         HYPER_MIX, quad(HIDDEN);

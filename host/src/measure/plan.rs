@@ -2,12 +2,14 @@
 
 use varve_gpu::mmvq::Format;
 
+use super::attend::{Attend, AttendCase};
 use super::case::{MeasureError, Prepared};
 use super::dequantize::{Dequantize, DequantizeCase};
 use super::mmvq::{Mmvq, MmvqCase};
 use super::product::{Product, ProductCase};
 use super::scores::{Scores, ScoresCase};
-use super::{commit::Commit, out_norm::OutNorm, prompt::Prompt, window::Window};
+use super::topk::{Topk, TopkCase};
+use super::{commit::Commit, out_norm::OutNorm, plan_qsa, prompt::Prompt, window::Window};
 use crate::backend::Device;
 use crate::ops::DeltaSizes;
 use crate::ops::delta_commit::DELTA_COMMIT;
@@ -16,7 +18,10 @@ use crate::ops::delta_rec::{DELTA_REC, StateAfter};
 use crate::ops::dense_dequantize::DENSE_DEQUANTIZE;
 use crate::ops::dense_product::DENSE_PRODUCT;
 use crate::ops::mmvq_product::MMVQ_PRODUCT;
+use crate::ops::qsa_attend::QSA_ATTEND;
 use crate::ops::qsa_scores::QSA_SCORES;
+use crate::ops::qsa_topk::QSA_TOPK;
+use crate::ops::weights::Kind;
 
 /// Copies of the state that the L2 of no card holds: 40 times 3.1 MB.
 const ROTATING: usize = 40;
@@ -40,6 +45,10 @@ pub enum Planned {
     Dequantize(DequantizeCase),
     /// `mmvq.product`.
     Mmvq(MmvqCase),
+    /// `qsa.topk`.
+    Topk(TopkCase),
+    /// `qsa.attend`.
+    Attend(AttendCase),
     /// `qsa.scores`.
     Scores(ScoresCase),
 }
@@ -54,6 +63,8 @@ impl Planned {
             Self::Product(_) => DENSE_PRODUCT.op,
             Self::Dequantize(_) => DENSE_DEQUANTIZE.op,
             Self::Mmvq(_) => MMVQ_PRODUCT.op,
+            Self::Topk(_) => QSA_TOPK.op,
+            Self::Attend(_) => QSA_ATTEND.op,
             Self::Scores(_) => QSA_SCORES.op,
         }
     }
@@ -67,6 +78,8 @@ impl Planned {
             Self::Product(_) => DENSE_PRODUCT.base().name,
             Self::Dequantize(_) => DENSE_DEQUANTIZE.base().name,
             Self::Mmvq(_) => MMVQ_PRODUCT.base().name,
+            Self::Topk(_) => QSA_TOPK.base().name,
+            Self::Attend(_) => QSA_ATTEND.base().name,
             Self::Scores(_) => QSA_SCORES.base().name,
         }
     }
@@ -85,6 +98,8 @@ impl Planned {
             Self::Product(sizes) => Box::new(Product::new(device, sizes, wanted)?),
             Self::Dequantize(sizes) => Box::new(Dequantize::new(device, sizes, wanted)?),
             Self::Mmvq(sizes) => Box::new(Mmvq::new(device, sizes, wanted)?),
+            Self::Topk(sizes) => Box::new(Topk::new(device, sizes, wanted)?),
+            Self::Attend(sizes) => Box::new(Attend::new(device, sizes, wanted)?),
             Self::Scores(sizes) => Box::new(Scores::new(device, sizes, wanted)?),
         })
     }
@@ -125,7 +140,7 @@ pub fn family(name: &str, device: &Device, tokens: &[usize]) -> Option<Vec<Plann
         "delta" => Some(delta(device, tokens)),
         "dense" => Some(dense(device, tokens)),
         "mmvq" => Some(mmvq(device, tokens)),
-        "qsa" => Some(qsa(device, tokens)),
+        "qsa" => Some(plan_qsa::qsa(device, tokens)),
         _ => None,
     }
 }
@@ -158,21 +173,6 @@ pub fn mmvq(device: &Device, columns: &[usize]) -> Vec<Planned> {
     plan
 }
 
-/// The plan of family `qsa`: windows and parts of prompts at the end of two contexts.
-pub fn qsa(device: &Device, tokens: &[usize]) -> Vec<Planned> {
-    let emulated = device.caps().is_emulator;
-    let contexts: &[usize] = if emulated { &[1024] } else { &[131_072, 262_144] };
-    let counts: &[usize] = if emulated { &[1, 4] } else { &[1, 2, 3, 4, 6, 8, 64] };
-    let counts = if tokens.is_empty() { counts } else { tokens };
-    let case =
-        |cells: usize| counts.iter().filter(move |&&n| (1..=cells).contains(&n)).map(move |&tokens| (cells, tokens));
-    contexts
-        .iter()
-        .flat_map(|&cells| case(cells))
-        .map(|(cells, tokens)| Planned::Scores(ScoresCase { cells, tokens }))
-        .collect()
-}
-
 /// Columns and rows of the matrices that a format is measured on.
 const MMVQ_SHAPES: [(Format, &[[usize; 2]]); 7] = [
     (Format::Q6_K, &[[2560, 10_240], [2560, 6144], [6144, 2560], [2560, 512], [2560, 248_320]]),
@@ -184,19 +184,25 @@ const MMVQ_SHAPES: [(Format, &[[usize; 2]]); 7] = [
     (Format::IQ3_S, &[[2560, 10_240]]),
 ];
 
-/// The plan of family `dense`: the largest matrices of Qwen3.8-Flash-Next outside its experts, and its narrow one; without
-/// token counts also the largest in blocks of each format, expanded.
+/// The plan of family `dense`: the largest matrices of Qwen3.8-Flash-Next outside its experts, and its narrow one, in bf16 and,
+/// for prompts, in f16; without token counts also the largest in blocks of each format, expanded.
 pub fn dense(device: &Device, tokens: &[usize]) -> Vec<Planned> {
     let emulated = device.caps().is_emulator;
-    let shapes: &[[usize; 2]] = if emulated { &[[64, 256]] } else { &[[10_240, 2560], [2560, 6144], [324, 10_240]] };
-    let counts: &[usize] = if emulated { &[1, 8] } else { &[1, 2, 8, 64, 512] };
+    let shapes: &[[usize; 2]] =
+        if emulated { &[[64, 256]] } else { &[[10_240, 2560], [2560, 6144], [6144, 2560], [324, 10_240]] };
+    let counts: &[usize] = if emulated { &[1, 8] } else { &[1, 2, 8, 16, 32, 64, 128, 512, 2048] };
     let counts = if tokens.is_empty() { counts } else { tokens };
     let matrices = if emulated { 2 } else { 8 };
-    let case =
-        |&[n_out, n_in]: &[usize; 2], &tokens: &usize| Planned::Product(ProductCase { tokens, n_out, n_in, matrices });
-    let products = shapes.iter().flat_map(|shape| counts.iter().filter(|&&n| n > 0).map(move |n| case(shape, n)));
+    let mut products = Vec::new();
+    for &[n_out, n_in] in shapes {
+        for &tokens in counts.iter().filter(|&&n| n > 0) {
+            let kinds: &[Kind] = if tokens > 8 { &[Kind::Bf16, Kind::F16] } else { &[Kind::Bf16] };
+            let case = |&kind| Planned::Product(ProductCase { tokens, n_out, n_in, kind, matrices });
+            products.extend(kinds.iter().map(case));
+        }
+    }
     let [n_out, n_in] = if emulated { [8, 256] } else { [10_240, 2560] };
     let formats = if tokens.is_empty() { &Format::ALL[..] } else { &[] };
     let expanded = formats.iter().map(|&format| Planned::Dequantize(DequantizeCase { format, n_out, n_in, matrices }));
-    products.chain(expanded).collect()
+    products.into_iter().chain(expanded).collect()
 }

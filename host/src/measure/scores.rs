@@ -8,7 +8,8 @@ use super::window::{graph_or_wall, launches};
 use crate::backend::{Buffer, Device, Graph, Stream};
 use crate::ops::dispatch::Pick;
 use crate::ops::exactness::Exactness;
-use crate::ops::qsa_scores::{QSA_SCORES, STEP_WORDS, ScoresArgs, ScoresSizes, scores};
+use crate::ops::qsa_scores::{QSA_SCORES, ScoresArgs, ScoresSizes, scores};
+use crate::ops::qsa_steps::WORDS;
 use crate::proof::random::{Array, Random};
 
 /// Consecutive queries at the end of a context.
@@ -96,7 +97,7 @@ impl Operands {
             q: self.q.view([tokens, INDEX_HEADS * INDEX_DIM])?,
             keys: self.keys[i % self.keys.len()].view([max_blocks, INDEX_DIM])?,
             dead: self.dead.view([INDEX_DIM])?,
-            steps: self.steps.view([tokens, STEP_WORDS])?,
+            steps: self.steps.view([tokens, WORDS])?,
             scores: self.out.view_mut([tokens, max_blocks])?,
             reach: 0,
         };

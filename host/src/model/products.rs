@@ -1,7 +1,8 @@
 //! Products with the matrices of a model, in whichever storage their rows are.
 //!
 //! Plain rows are multiplied as they are. Rows of blocks are, too, by vectors that are rounded to 8 bits (`mmvq`), up to
-//! eight of them; more are multiplied exactly, by slices of rows that are expanded for the time of a launch.
+//! eight of them; more are multiplied as they are, by slices of rows that are expanded for the time of a launch: to f16 where
+//! tensor cores multiply them, else to f32, which is exact.
 
 use super::ModelError;
 use super::run::Run;
@@ -9,12 +10,12 @@ use super::weights::{Extent, Segment};
 use crate::backend::{BackendError, Buffer, Device, View, ViewMut};
 use crate::ops::add::Add;
 use crate::ops::dense_dequantize::{ValuesMut, dequantize};
-use crate::ops::dense_product;
+use crate::ops::dense_product::{self, expanded_to};
 use crate::ops::mmvq_product::{QuantizedMatrix, Vectors};
 use crate::ops::mmvq_quantize::{MAX_COLUMNS, QuantizedMut, il_words, q8_words};
-use crate::ops::weights::{Stored, Weights};
+use crate::ops::weights::{Kind, Stored, Weights};
 
-/// Most values of a slice: 64 MiB; a longer row is a slice of its own.
+/// Most f32 values of a slice: 64 MiB; a longer row is a slice of its own.
 const SLICE: usize = 16 << 20;
 
 /// Memory of products with blocks, shared by all of a model.
@@ -27,7 +28,7 @@ pub struct ProductScratch {
 }
 
 impl ProductScratch {
-    /// For segments of blocks up to `extent`; vectors are never rounded if `exact`.
+    /// For segments of blocks up to `extent`; vectors are never rounded to 8 bits if `exact`.
     pub fn new(device: &Device, extent: Extent, exact: bool) -> Result<Self, BackendError> {
         let vectors = if exact { 0 } else { extent.columns };
         Ok(Self {
@@ -84,29 +85,44 @@ pub fn products<const N: usize>(
                 (Stored::Blocks(w), Some(vectors)) => {
                     vectors.product(run.pick(), run.stream, &w, &add, &mut y)?;
                 }
-                (Stored::Blocks(w), None) => expanded(values, run, &w, x, &add, &mut y)?,
+                (Stored::Blocks(w), None) => {
+                    let kind = expanded_to(run.dispatch, run.stream.device(), [tokens, w.n_out, n_in]);
+                    expanded((values, kind), run, &w, x, &add, &mut y)?;
+                }
             }
         }
     }
     Ok(())
 }
 
-/// The product with rows that are expanded to `values`, slice by slice.
+/// The product with rows that are expanded to `values` as `kind` says, slice by slice.
 fn expanded(
-    values: &mut Buffer<f32>,
+    (values, kind): (&mut Buffer<f32>, Kind),
     run: &Run<'_>,
     w: &QuantizedMatrix<'_>,
     x: &View<'_, f32, 2>,
     add: &Add<'_>,
     y: &mut ViewMut<'_, f32, 2>,
 ) -> Result<(), ModelError> {
-    let of_a_slice = values.len() / w.n_in;
+    let room = match kind {
+        Kind::F32 => values.len(),
+        Kind::F16 | Kind::Bf16 => values.len_as::<u16>(),
+    };
+    let of_a_slice = room / w.n_in;
     for first in (0..w.n_out).step_by(of_a_slice) {
         let rows = first..(first + of_a_slice).min(w.n_out);
         let dims = [rows.len(), w.n_in];
-        let slice = values.view_strided_mut(0, dims, [w.n_in, 1])?;
-        dequantize(run.pick(), run.stream, w, rows.clone(), &mut ValuesMut::F32(slice))?;
-        let slice = Weights::F32(values.view_strided(0, dims, [w.n_in, 1])?);
+        let mut slice = match kind {
+            Kind::F32 => ValuesMut::F32(values.view_as_mut(dims)?),
+            Kind::F16 => ValuesMut::F16(values.view_as_mut(dims)?),
+            Kind::Bf16 => ValuesMut::Bf16(values.view_as_mut(dims)?),
+        };
+        dequantize(run.pick(), run.stream, w, rows.clone(), &mut slice)?;
+        let slice = match kind {
+            Kind::F32 => Weights::F32(values.view_as(dims)?),
+            Kind::F16 => Weights::F16(values.view_as(dims)?),
+            Kind::Bf16 => Weights::Bf16(values.view_as(dims)?),
+        };
         dense_product::product(run.pick(), run.stream, &slice, x, add, &mut y.part(1, rows)?)?;
     }
     Ok(())
@@ -121,7 +137,6 @@ mod tests {
     use crate::model::weights::Matrix;
     use crate::ops::attn_norm_rope::RopeTables;
     use crate::ops::dispatch::Dispatch;
-    use crate::ops::switches::Switches;
     use varve_gpu::mmvq::Format;
 
     const WIDTH: usize = 256;
@@ -152,9 +167,15 @@ mod tests {
         [in_blocks, Matrix::from_f32(device, [ROWS[0] + ROWS[1], WIDTH], &values).expect("fits")]
     }
 
-    /// What `tokens` tokens make of a matrix, added to ones if `into` says so; slices have three rows.
+    /// What `tokens` tokens make of a matrix, added to ones if `into` says so; slices have three rows, of f16 six.
     fn run(device: &Device, matrix: &Matrix, tokens: usize, into: Into, exact: bool) -> Vec<f32> {
-        let (stream, dispatch) = (device.stream().expect("a stream"), Dispatch::new(Switches::default()));
+        run_by("", device, matrix, tokens, into, exact)
+    }
+
+    /// [`run`] with these switches.
+    fn run_by(switches: &str, device: &Device, matrix: &Matrix, tokens: usize, into: Into, exact: bool) -> Vec<f32> {
+        let dispatch = Dispatch::new(switches.parse().expect("switches"));
+        let stream = device.stream().expect("a stream");
         let extent = Extent { columns: WIDTH, values: 3 * WIDTH + 5 };
         let products_scratch = RefCell::new(ProductScratch::new(device, extent, exact).expect("fits"));
         let angles = device.upload(&[0.0f32; 4]).expect("fits");
@@ -186,6 +207,17 @@ mod tests {
                 assert_eq!(got, wanted, "{tokens} tokens, {into:?}");
             }
         }
+    }
+
+    #[test]
+    fn tensor_cores_multiply_rows_rounded_to_f16() {
+        let device = Device::emulator(EmulatorConfig::default());
+        let [in_blocks, expanded] = matrices(&device);
+        let exact = run(&device, &expanded, 9, Into::Residual, false);
+        let rounded = run_by("dense.product=mma", &device, &in_blocks, 9, Into::Residual, false);
+        let size = exact.iter().fold(0.0f32, |a, x| a.max(x.abs()));
+        let apart = rounded.iter().zip(&exact).fold(0.0f32, |a, (x, y)| a.max((x - y).abs()));
+        assert!(apart > 1e-5 * size && apart < 1e-3 * size, "{apart} of {size}: f16 rounds by up to 4.9e-4");
     }
 
     #[test]

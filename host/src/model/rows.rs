@@ -25,6 +25,11 @@ impl<T: Pod> Rows<T> {
         Ok(rows)
     }
 
+    /// How many rows.
+    pub fn rows(&self) -> usize {
+        self.buffer.len() / self.width
+    }
+
     /// Values of a row.
     pub fn width(&self) -> usize {
         self.width

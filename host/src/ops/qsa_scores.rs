@@ -1,18 +1,16 @@
 //! `qsa.scores`: how much a query wants each block of cells that it sees.
 
 use varve_gpu::qsa::{
-    INDEX_DIM, INDEX_HEADS, ScoresParams, StepRecord, scores_multi, scores_packed, scores_per_query, scores_rows,
-    scores_scatter, scores_tf32x3, scores_tf32x3_tail,
+    INDEX_DIM, INDEX_HEADS, ScoresParams, scores_multi, scores_packed, scores_per_query, scores_rows, scores_scatter,
+    scores_tf32x3, scores_tf32x3_tail,
 };
 
 use super::checks::{aligned, axis, count, matrix, vector};
 use super::dispatch::{Needs, OpError, Pick, Preferred, Spread, Staged, Step, Table, Variant};
 use super::exactness::Exactness;
+use super::qsa_steps::steps_in;
 use crate::backend::{Caps, Launch, Stream, View, ViewMut};
 use cuda_std::launch::{Bounds, Kernel};
-
-/// Words of a step record.
-pub const STEP_WORDS: usize = size_of::<StepRecord>() / size_of::<u32>();
 
 /// Sizes of a call. All grids come from these, so that a captured launch does for any depth of the context.
 #[derive(Clone, Copy, Debug)]
@@ -163,7 +161,7 @@ pub static QSA_SCORES: Table<ScoresSizes, ScoresParams> = Table {
             staged: Some(Staged { scratch_floats: |_| 0, steps: |ask, call, _| product_steps(ask, call) }),
             needs: Needs { cc: 80, spread: Spread::Any },
             preferred: Preferred::OptIn,
-            exactness: Exactness::Rounding { bound: 1e-4, ordinary: 1e-5, derived: "exactness.md#scores" },
+            exactness: Exactness::Rounding { bound: 2e-4, ordinary: 1e-5, derived: "exactness.md#scores" },
         },
         Variant::base(
             "per_query",
@@ -185,7 +183,7 @@ pub struct ScoresArgs<'a> {
     pub keys: View<'a, f32, 2>,
     /// f32 `[INDEX_DIM]`: the key that stands for the block of a query's tail.
     pub dead: View<'a, f32, 1>,
-    /// u32 `[queries, STEP_WORDS]`, dense: step records.
+    /// u32 `[queries, 4]`, dense: step records.
     pub steps: View<'a, u32, 2>,
     /// f32 `[queries, max_blocks]`, dense; of a row only blocks 0 to `n_bid` are written.
     pub scores: ViewMut<'a, f32, 2>,
@@ -210,9 +208,6 @@ pub fn scores(pick: Pick<'_>, stream: &Stream, mut args: ScoresArgs<'_>) -> Resu
     }
     matrix(op, "keys", &args.keys, [max_blocks, INDEX_DIM])?;
     vector(op, "dead", &args.dead, INDEX_DIM)?;
-    args.steps.expect(op, "steps", [queries, STEP_WORDS])?;
-    args.steps.expect_dense(op, "steps")?;
-    aligned(op, "steps", args.steps.is_aligned(16))?;
     args.scores.expect(op, "scores", [queries, max_blocks])?;
     args.scores.expect_dense(op, "scores")?;
     aligned(op, "scores", args.scores.ptr().addr().is_multiple_of(16))?;
@@ -221,7 +216,7 @@ pub fn scores(pick: Pick<'_>, stream: &Stream, mut args: ScoresArgs<'_>) -> Resu
         pooled: args.keys.ptr(),
         dead: args.dead.ptr(),
         q_idx: args.q.ptr(),
-        steps: args.steps.ptr().cast(),
+        steps: steps_in(op, &args.steps, queries)?,
         out: args.scores.ptr_mut(),
         nq,
         max_blocks: count(op, "rows of keys", max_blocks, i32::MAX as u32)?,

@@ -27,6 +27,13 @@ impl Switches {
         off.iter().any(|name| name == variant).then(|| format!("{op}=-{variant}"))
     }
 
+    /// These, with a variant switched off as `OP=-VARIANT` does; `OP=VARIANT` does not bring it back.
+    #[must_use]
+    pub fn without(mut self, op: &str, variant: &str) -> Self {
+        self.off.entry(op.to_owned()).or_default().push(variant.to_owned());
+        self
+    }
+
     /// Whether a switch asks for this row by name.
     pub(super) fn names(&self, op: &str, variant: &str) -> bool {
         self.only.get(op).is_some_and(|only| only == variant)
@@ -84,6 +91,8 @@ mod tests {
         assert_eq!(switches.excludes("delta.out_norm", "block", "block"), None);
         assert!(switches.names("delta.rec", "keyhead") && !switches.names("delta.rec", "cols"));
         assert!(!switches.names("delta.out_norm", "block"), "not being off is not being asked for");
+        let without = "a.b=c".parse::<Switches>().expect("valid").without("a.b", "c");
+        assert_eq!(without.excludes("a.b", "c", "d").as_deref(), Some("a.b=-c"));
         assert_eq!("delta.rec".parse::<Switches>().err(), Some(SwitchError("delta.rec".into())));
         assert_eq!("=x".parse::<Switches>().err(), Some(SwitchError("=x".into())));
     }

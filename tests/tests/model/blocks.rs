@@ -19,13 +19,23 @@ pub fn write(checkpoint: &Checkpoint, rules: &str, dtype: DType, name: &str) -> 
 
 /// A model whose passes have up to `chunk` tokens.
 fn load(file: &Path, exact_products: bool, chunk: usize) -> Model {
-    let options = LoadOptions { context: Some(512), chunk, exact_products, ..LoadOptions::default() };
+    load_with("", file, exact_products, chunk)
+}
+
+/// [`load`] with these switches.
+fn load_with(switches: &str, file: &Path, exact_products: bool, chunk: usize) -> Model {
+    let switches = switches.parse().unwrap();
+    let options = LoadOptions { context: Some(512), chunk, exact_products, switches, ..LoadOptions::default() };
     Model::load(&Checkpoint::open(file).unwrap(), &device(), &options, &mut |_, _| ()).unwrap()
 }
 
 fn logits(model: &mut Model, tokens: &[u32]) -> Vec<f32> {
     let mut sequence = model.sequence().unwrap();
     model.forward_all(&mut sequence, tokens, &mut Probe::none()).unwrap()
+}
+
+fn largest(values: &[f32]) -> f32 {
+    values.iter().fold(0.0, |a, x| a.max(x.abs()))
 }
 
 fn same_bits(a: &[f32], b: &[f32]) -> bool {
@@ -55,13 +65,19 @@ fn passes_of_blocks_are_those_of_expanded_weights() {
     let (of_long, of_short) = (logits(&mut wanted, long), logits(&mut wanted, short));
     let mut exact = load(&mixed, true, 512);
     assert!(same_bits(&logits(&mut exact, short), &of_short), "short, exactly");
+    let mut exact = load_with("dense.product=mma", &mixed, true, 512);
+    assert!(same_bits(&logits(&mut exact, short), &of_short), "exact products keep off the tensor cores");
+    let mut by_mma = load_with("dense.product=mma", &mixed, false, 512);
+    let (d, size) = (distance(&logits(&mut by_mma, long), &of_long), largest(&of_long));
+    println!("weights rounded to f16 move logits of up to {size} by {d}");
+    assert!(d > 0.0 && d < 0.003 * f64::from(size), "logits of up to {size} move by {d}");
 
     let mut rounding = load(&mixed, false, 512);
     let [held, of_expanded] = [&rounding, &wanted].map(Model::matrix_bytes);
     assert!(held * 3 < of_expanded, "{held} bytes of matrices, expanded {of_expanded}");
     assert!(same_bits(&logits(&mut rounding, long), &of_long), "more than eight tokens are not rounded");
     let got = logits(&mut rounding, short);
-    let (d, size) = (distance(&got, &of_short), of_short.iter().fold(0.0f32, |a, x| a.max(x.abs())));
+    let (d, size) = (distance(&got, &of_short), largest(&of_short));
     println!("rounded vectors move logits of up to {size} by {d}");
     assert!(d > 0.0 && d < 0.03 * f64::from(size), "logits of up to {size} move by {d}");
     for chunk in [1, 3] {

@@ -5,8 +5,11 @@ use varve::ops::card::Card;
 use varve::ops::delta_commit::DELTA_COMMIT;
 use varve::ops::delta_out_norm::{DELTA_OUT_NORM, OutNormSizes, OutputGate};
 use varve::ops::delta_rec::DELTA_REC;
+use varve::ops::dense_product::{DENSE_PRODUCT, ProductSizes, expanded_to};
 use varve::ops::dispatch::{Dispatch, OpError, Reason};
 use varve::ops::qsa_scores::QSA_SCORES;
+use varve::ops::qsa_topk::{QSA_TOPK, TopkSizes};
+use varve::ops::weights::Kind;
 use varve::ops::{DeltaSizes, exactness::Exactness};
 
 fn card(name: &str) -> Card {
@@ -58,6 +61,21 @@ fn head_ratios_without_an_instance_take_the_base() {
 }
 
 #[test]
+fn selections_go_by_rows_and_capacity() {
+    let chosen = |name: &str, rows: usize, cells: usize| {
+        let sizes = TopkSizes { rows, max_blocks: cells / 4 + 2 };
+        QSA_TOPK.select(&Dispatch::default(), &card(name), &sizes).expect("the base runs everywhere").variant
+    };
+    let long = 262_144;
+    assert_eq!([1, 16, 17].map(|rows| chosen("H200", rows, long)), ["cluster", "cluster", "wide"]);
+    assert_eq!(chosen("H200", 4, 1_310_704), "cluster");
+    assert_eq!(chosen("H200", 4, 1_310_720), "split", "the keys of a block of threads do not fit");
+    assert_eq!([1, 8, 9].map(|rows| chosen("A100", rows, long)), ["split", "split", "wide"]);
+    assert_eq!([32_768, 65_536, 131_072].map(|cells| chosen("T4", 4, cells)), ["reg", "split", "split"]);
+    assert_eq!([131_072, 135_160, 135_164].map(|cells| chosen("RTX 4090", 2048, cells)), ["reg", "reg", "wide"]);
+}
+
+#[test]
 fn switches_choose_and_the_reason_says_so() {
     let dispatch = Dispatch::new("delta.rec=keyhead".parse().unwrap());
     assert_eq!(DELTA_REC.select(&dispatch, &card("H200"), &PROMPT).unwrap().variant, "keyhead");
@@ -72,6 +90,19 @@ fn switches_choose_and_the_reason_says_so() {
     let dispatch = Dispatch::new("delta.rec=-cols,delta.rec=-keyhead,delta.rec=-lanes".parse().unwrap());
     let error = DELTA_REC.select(&dispatch, &card("A100"), &PROMPT).err().unwrap();
     assert!(matches!(&error, OpError::NoneFits { reason, .. } if reason.contains("not measured")), "{error}");
+}
+
+#[test]
+fn blocks_are_expanded_to_f16_only_where_tensor_cores_take_it() {
+    let sizes = |tokens| [tokens, 10_240, 2560];
+    let by_mma = Dispatch::new("dense.product=mma".parse().unwrap());
+    assert_eq!(expanded_to(&by_mma, &card("A100"), sizes(1)), Kind::F16);
+    assert_eq!(expanded_to(&by_mma, &card("T4"), sizes(2048)), Kind::F32, "7.5 has none of these");
+    assert_eq!(expanded_to(&by_mma, &card("A100"), [9, 64, 36]), Kind::F32, "rows at multiples of 8 bytes");
+    let off = Dispatch::new("dense.product=-mma".parse().unwrap());
+    assert_eq!(expanded_to(&off, &card("H200"), sizes(2048)), Kind::F32);
+    let ask = ProductSizes { tokens: 2048, n_out: 64, n_in: 64, kind: Kind::F32, aligned: true };
+    assert_ne!(DENSE_PRODUCT.select(&by_mma, &card("H200"), &ask).unwrap().variant, "mma", "f32 weights");
 }
 
 #[test]
@@ -93,13 +124,19 @@ fn every_table_ends_in_its_base_and_the_base_needs_nothing_special() {
 #[test]
 fn every_rounding_bound_is_derived_where_its_row_says() {
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/src/exactness.md")).unwrap();
-    let headings: Vec<_> = page.lines().filter_map(|line| line.strip_prefix("## ")).map(str::to_lowercase).collect();
+    let anchor = |heading: &str| heading.to_lowercase().replace(' ', "-");
+    let headings: Vec<_> = page.lines().filter_map(|line| line.strip_prefix("## ")).map(anchor).collect();
     assert!(headings.iter().any(|heading| heading == "chunked"), "{headings:?}");
-    let rec = DELTA_REC.rows.iter().map(|row| (row.name, row.exactness));
-    for (name, exactness) in rec.chain(QSA_SCORES.rows.iter().map(|row| (row.name, row.exactness))) {
+    let of_rec = DELTA_REC.rows.iter().map(|row| (row.name, row.exactness));
+    let of_product = DENSE_PRODUCT.rows.iter().map(|row| (row.name, row.exactness));
+    let of_scores = QSA_SCORES.rows.iter().map(|row| (row.name, row.exactness));
+    let mut found = 0;
+    for (name, exactness) in of_rec.chain(of_product).chain(of_scores) {
         if let Exactness::Rounding { bound, ordinary, derived } = exactness {
             let heading = derived.strip_prefix("exactness.md#").unwrap();
             assert!(ordinary <= bound && headings.iter().any(|known| known == heading), "{name}: {derived}");
+            found += 1;
         }
     }
+    assert!(found >= 7, "{found} rows");
 }

@@ -2,6 +2,7 @@
 //! speed only. `varve bench --emit-thresholds` prints rows from its own figures.
 
 pub mod delta_rec;
+pub mod dense_product;
 pub mod mmvq_rows;
 
 use super::reason::Reason;

@@ -11,7 +11,7 @@ use super::operand::{Added, LAWS, Layout, Loaded, Matrix, vector};
 use super::{Call, Case, Expected, Promised, Values, aligned_works, variants};
 use crate::backend::{BackendError, Buffer, Device};
 use crate::ops::dense_embed::{DENSE_EMBED, EmbedSizes, embed};
-use crate::ops::dense_product::{DENSE_PRODUCT, ProductSizes, product};
+use crate::ops::dense_product::{DENSE_PRODUCT, MMA, ProductSizes, product};
 use crate::ops::dispatch::Pick;
 use crate::ops::mmvq_product::QuantizedMatrix;
 use crate::ops::weights::{self, Kind, Weights};
@@ -226,24 +226,45 @@ pub const EMBED: Operation = Operation {
     },
 };
 
-/// Rows and columns, storage, what is added.
+/// What terms of a product are like.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Terms {
+    /// All of one size.
+    Alike,
+    /// Over 60 binades in each token.
+    Wide,
+    /// Every row but the first adds up to nearly nothing: neighbouring terms cancel.
+    Cancelling,
+}
+
+/// Rows and columns, storage, what is added, terms.
 #[derive(Clone, Copy)]
-pub struct Shape(usize, usize, Kind, Added);
+pub struct Shape(usize, usize, Kind, Added, Terms);
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}/{}x{}{}", self.2, self.0, self.1, self.3.suffix())
+        let terms = match self.4 {
+            Terms::Alike => "",
+            Terms::Wide => "/wide",
+            Terms::Cancelling => "/cancelling",
+        };
+        write!(f, "{:?}/{}x{}{}{terms}", self.2, self.0, self.1, self.3.suffix())
     }
 }
 
 const SHAPES: &[Shape] = &[
-    Shape(40, 256, Kind::Bf16, Added::Nothing),
-    Shape(1, 4, Kind::F32, Added::Nothing),
-    Shape(33, 132, Kind::F32, Added::Other),
-    Shape(9, 100, Kind::F16, Added::Itself),
-    Shape(130, 516, Kind::F16, Added::Nothing),
-    Shape(17, 1024, Kind::Bf16, Added::Itself),
-    Shape(5, 2560, Kind::F32, Added::Nothing),
+    Shape(40, 256, Kind::Bf16, Added::Nothing, Terms::Alike),
+    Shape(1, 4, Kind::F32, Added::Nothing, Terms::Alike),
+    Shape(33, 132, Kind::F32, Added::Other, Terms::Alike),
+    Shape(9, 100, Kind::F16, Added::Itself, Terms::Alike),
+    Shape(130, 516, Kind::F16, Added::Nothing, Terms::Alike),
+    Shape(17, 1024, Kind::Bf16, Added::Itself, Terms::Alike),
+    Shape(5, 2560, Kind::F32, Added::Nothing, Terms::Alike),
+    Shape(130, 200, Kind::F16, Added::Other, Terms::Alike),
+    Shape(24, 1152, Kind::F16, Added::Nothing, Terms::Wide),
+    Shape(24, 1152, Kind::Bf16, Added::Nothing, Terms::Wide),
+    Shape(24, 640, Kind::F16, Added::Nothing, Terms::Cancelling),
+    Shape(24, 640, Kind::Bf16, Added::Nothing, Terms::Cancelling),
 ];
 
 struct Product {
@@ -257,19 +278,44 @@ struct Product {
 
 impl Product {
     fn sizes(&self, tokens: usize) -> ProductSizes {
-        ProductSizes { tokens, n_out: self.w.matrix.rows, kind: self.w.kind }
+        let Matrix { rows: n_out, width: n_in, .. } = self.w.matrix;
+        ProductSizes { tokens, n_out, n_in, kind: self.w.kind, aligned: true }
     }
 
     /// Rows of results start anywhere; only those of x must be aligned.
-    fn new(call: Call, Shape(rows, columns, kind, added): Shape) -> Self {
+    fn new(call: Call, Shape(rows, columns, kind, added, terms): Shape) -> Self {
         let layout = if call.layout == Layout::Gaps { Layout::Odd } else { call.layout };
-        Self {
-            w: Stored::new(9, [rows, columns], kind),
-            x: Matrix::random(0, call.layout, [call.tokens, columns], call.law),
-            other: Matrix::random(1, layout, [call.tokens, rows], call.law),
-            added,
-            layout,
+        let mut w = Stored::new(9, [rows, columns], kind);
+        let mut x = Matrix::random(0, call.layout, [call.tokens, columns], call.law);
+        match terms {
+            Terms::Alike => {}
+            Terms::Wide => {
+                for (i, x) in x.values.iter_mut().enumerate() {
+                    *x *= 2f32.powi((i % columns * 37 % 61) as i32 - 30);
+                }
+            }
+            Terms::Cancelling => {
+                for x in x.values.chunks_exact_mut(2) {
+                    x[1] = -x[0] * (1.0 + 1e-5);
+                }
+                for w in w.matrix.values[columns..].chunks_exact_mut(2) {
+                    w[1] = w[0];
+                }
+            }
         }
+        let other = Matrix::random(1, layout, [call.tokens, rows], call.law);
+        Self { w, x, other, added, layout }
+    }
+
+    /// Each element by `dot` of a row, x and what is added.
+    fn each(&self, dot: impl Fn(std::slice::Iter<'_, f32>, &[f32], Option<f32>) -> Near) -> Vec<Expected> {
+        let rows = self.w.matrix.rows;
+        let element = |i: usize| {
+            let (t, n) = (i / rows, i % rows);
+            let add = (self.added != Added::Nothing).then(|| self.other.row(t)[n]);
+            dot(self.w.matrix.row(n).iter(), self.x.row(t), add)
+        };
+        vec![Expected::Near((0..self.x.rows * rows).map(element).collect())]
     }
 }
 
@@ -310,13 +356,13 @@ impl Case for Product {
     }
 
     fn expected(&self) -> Vec<Expected> {
-        let rows = self.w.matrix.rows;
-        let element = |i: usize| {
-            let (t, n) = (i / rows, i % rows);
-            let add = (self.added != Added::Nothing).then(|| self.other.row(t)[n]);
-            reference::dot(self.w.matrix.row(n).iter().map(|&w| f64::from(w)), self.x.row(t), add)
-        };
-        vec![Expected::Near((0..self.x.rows * rows).map(element).collect())]
+        self.each(|w, x, add| reference::dot(w.map(|&w| f64::from(w)), x, add))
+    }
+
+    fn expected_by(&self, variant: &str) -> Option<Vec<Expected>> {
+        let is_f16 = self.w.kind == Kind::F16;
+        (variant == MMA)
+            .then(|| self.each(|w, x, add| reference::dot_in_parts(w.map(|&w| f64::from(w)), x, add, is_f16)))
     }
 }
 

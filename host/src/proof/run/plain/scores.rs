@@ -8,7 +8,8 @@ use super::operand::{LAWS, Law, Layout, Loaded, Matrix, vector};
 use super::{Case, Expected, Promised, Values, prove, variants};
 use crate::backend::Device;
 use crate::ops::dispatch::Pick;
-use crate::ops::qsa_scores::{QSA_SCORES, STEP_WORDS, ScoresArgs, ScoresSizes, scores};
+use crate::ops::qsa_scores::{QSA_SCORES, ScoresArgs, ScoresSizes, scores};
+use crate::ops::qsa_steps::WORDS;
 use crate::proof::reference::attn::{SCORE_STEPS, block_score};
 use crate::proof::reference::near::Near;
 use crate::proof::run::loaded::Flaw;
@@ -21,7 +22,7 @@ const BUDGET: u32 = 2048;
 /// What the tail block's score is raised by.
 const TAIL: f32 = 1e9;
 /// Roundings of the same size that `tf32x3` stands for, as docs/src/exactness.md derives.
-const PRODUCT_STEPS: f64 = 50.0;
+const PRODUCT_STEPS: f64 = 200.0;
 
 /// Rows at consecutive positions, and room for more blocks than they see.
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +76,7 @@ impl Scores {
             q: Matrix::random(0, Layout::Dense, [window.tokens, INDEX_HEADS * INDEX_DIM], window.law),
             keys,
             dead: Matrix::random(2, Layout::Dense, [1, INDEX_DIM], &LAWS[0]),
-            steps: Matrix::of(3, [window.tokens, STEP_WORDS], (0..window.tokens).flat_map(record).collect()),
+            steps: Matrix::of(3, [window.tokens, WORDS], (0..window.tokens).flat_map(record).collect()),
         }
     }
 
