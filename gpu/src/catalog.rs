@@ -20,8 +20,8 @@ use crate::norm::rms_warp;
 use crate::ple::{conv_quad, gate_warp};
 use crate::qsa::{
     append_warp, attend_chunk, attend_merge, attend_prompt, scores_multi, scores_packed, scores_per_query, scores_rows,
-    scores_scatter, scores_tf32x3, scores_tf32x3_tail, store_warp, topk_cluster, topk_ref, topk_reg, topk_split,
-    topk_wide,
+    scores_scatter, scores_tf32x3, scores_tf32x3_tail, store_warp, topk_cluster, topk_ref, topk_reg, topk_split_count,
+    topk_split_place, topk_wide,
 };
 
 /// A kernel instance.
@@ -149,10 +149,15 @@ const TOPK_BLOCK: Budget = Budget {
     shared_bytes: 34_048,
     reason: "a block of 1,024 threads has the registers of its SM for itself; counts of 32 warps",
 };
-const TOPK_SPLIT: Budget =
+const TOPK_SPLIT_COUNT: Budget =
     Budget { registers: 64, shared_bytes: 10_240, reason: "4 blocks of 256 threads an SM; counts of 8 warps" };
-const TOPK_CLUSTER: Budget =
-    Budget { registers: 64, shared_bytes: 35_072, reason: "as qsa.topk/reg; the keys are in dynamic shared memory" };
+const TOPK_SPLIT_PLACE: Budget =
+    Budget { registers: 64, shared_bytes: 2_112, reason: "4 blocks of 256 threads an SM; sums of a round" };
+const TOPK_CLUSTER: Budget = Budget {
+    registers: 80,
+    shared_bytes: 18_576,
+    reason: "a block of 512 threads has its SM for itself; counts of 16 warps, the keys are in dynamic shared memory",
+};
 const SCORES: Budget = Budget { registers: 40, shared_bytes: 0, reason: "as many warps as an SM has" };
 const SCORES_MULTI: Budget =
     Budget { registers: 64, shared_bytes: 16_384, reason: "8 queries; 4 blocks of 8 warps an SM: half of its threads" };
@@ -283,8 +288,8 @@ pub fn entries() -> Vec<Entry> {
         entry("qsa.scores/tf32x3", scores_tf32x3::QSA_SCORES_TF32X3.info(), SCORES_PRODUCT),
         entry("qsa.scores/tf32x3", scores_tf32x3_tail::QSA_SCORES_TF32X3_TAIL.info(), SCORES),
         entry("qsa.topk/cluster", topk_cluster::QSA_TOPK_CLUSTER.info(), TOPK_CLUSTER),
-        entry("qsa.topk/split", topk_split::QSA_TOPK_SPLIT_COUNT.info(), TOPK_SPLIT),
-        entry("qsa.topk/split", topk_split::QSA_TOPK_SPLIT_PLACE.info(), TOPK_SPLIT),
+        entry("qsa.topk/split", topk_split_count::QSA_TOPK_SPLIT_COUNT.info(), TOPK_SPLIT_COUNT),
+        entry("qsa.topk/split", topk_split_place::QSA_TOPK_SPLIT_PLACE.info(), TOPK_SPLIT_PLACE),
         entry("qsa.topk/reg", topk_reg::QSA_TOPK_REG.info(), TOPK_BLOCK),
         entry("qsa.topk/wide", topk_wide::QSA_TOPK_WIDE.info(), TOPK_BLOCK),
         entry("qsa.topk/ref", topk_ref::QSA_TOPK_REF.info(), TOPK_REF),

@@ -36,6 +36,8 @@ pub mod topk_ref;
 pub mod topk_reg;
 pub mod topk_rounds;
 pub mod topk_split;
+pub mod topk_split_count;
+pub mod topk_split_place;
 pub mod topk_wide;
 
 pub use step::{StepRecord, WidthRule, most_cells};
