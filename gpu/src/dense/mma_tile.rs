@@ -130,11 +130,14 @@ pub unsafe fn body<
         for s in 0..stages {
             cp_async_wait_group::<AHEAD>();
             sync_threads();
+            let at = [of_w * ROW, rows * ROW + of_x * ROW, tokens * ROW];
+            // SAFETY: the stage has landed and all know.
+            unsafe { step::<W, MI>(&mut sums, stage_of(s), at, 0) };
             // SAFETY: all have come past the products with the stage before this one.
             unsafe { copies.start(stage_of((s + stages - 1) % stages), column + (s + stages - 1) * STEP) };
             cp_async_commit();
-            // SAFETY: the stage has landed and all know.
-            unsafe { step::<W, MI>(&mut sums, stage_of(s), of_w * ROW, rows * ROW + of_x * ROW, tokens * ROW) };
+            // SAFETY: as for the first half.
+            unsafe { step::<W, MI>(&mut sums, stage_of(s), at, 1) };
             if s % SLICE == SLICE - 1 {
                 for i in 0..MI {
                     for j in 0..4 {
@@ -153,8 +156,8 @@ pub unsafe fn body<
     unsafe { finish::<MI>(&p, &all, row, token) };
 }
 
-/// Adds a stage's products: `16 MI` rows of W, whose first starts at byte `w` of the stage, and 32 tokens, at byte `x`; the second
-/// part is `part` bytes behind the first.
+/// Adds the products of half a stage, columns `16 k ..`: `16 MI` rows of W, whose first starts at byte `w` of the stage, and 32 tokens,
+/// at byte `x`; the second part is `part` bytes behind the first.
 ///
 /// # Safety
 /// The stage holds the operands.
@@ -162,25 +165,22 @@ pub unsafe fn body<
 unsafe fn step<W: Half, const MI: usize>(
     sums: &mut [[[f32; 4]; 4]; MI],
     stage: *const u8,
-    w: usize,
-    x: usize,
-    part: usize,
+    [w, x, part]: [usize; 3],
+    k: usize,
 ) {
     let (of_w, of_x) = (MatrixLane::rows_first(), MatrixLane::columns_first());
-    for k in 0..STEP / 16 {
-        let mut a = [[0u32; 4]; MI];
-        for i in 0..MI {
-            // SAFETY: rows and columns of W's part of the stage.
-            a[i] = unsafe { mma::ldmatrix_x4(stage.wrapping_add(w + of_w.chunk(16 * i, k))) };
-        }
-        for i in (0..PARTS).rev() {
-            for j in 0..2 {
-                // SAFETY: tokens and columns of the part.
-                let b = pairs(unsafe { mma::ldmatrix_x4(stage.wrapping_add(x + i * part + of_x.chunk(16 * j, k))) });
-                for h in 0..2 {
-                    for i in 0..MI {
-                        sums[i][2 * j + h] = W::product(a[i], b[h], sums[i][2 * j + h]);
-                    }
+    let mut a = [[0u32; 4]; MI];
+    for i in 0..MI {
+        // SAFETY: rows and columns of W's part of the stage.
+        a[i] = unsafe { mma::ldmatrix_x4(stage.wrapping_add(w + of_w.chunk(16 * i, k))) };
+    }
+    for i in (0..PARTS).rev() {
+        for j in 0..2 {
+            // SAFETY: tokens and columns of the part.
+            let b = pairs(unsafe { mma::ldmatrix_x4(stage.wrapping_add(x + i * part + of_x.chunk(16 * j, k))) });
+            for h in 0..2 {
+                for i in 0..MI {
+                    sums[i][2 * j + h] = W::product(a[i], b[h], sums[i][2 * j + h]);
                 }
             }
         }
