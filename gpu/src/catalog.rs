@@ -14,11 +14,15 @@ use crate::delta::{
 use crate::dense::{dequantize_narrow, dequantize_wide, embed_rows};
 use crate::dense::{product_mma, product_mma_narrow, product_mma_split, product_rows, product_tile};
 use crate::hyper::{expand_quad, mix_quad, squeeze_quad, write_quad};
-use crate::mmvq::{Instance, fused, hoist, hoist_b3, hoist_b5, il, plain, plain_slot, quantize};
+use crate::mmvq::{Instance, fused, hoist, hoist_b3, hoist_b5, il, mma, plain, plain_slot, quantize};
 use crate::moe::{self, combine_quad, plan_block, router_warp, silu_mul_quad};
 use crate::norm::rms_warp;
 use crate::ple::{conv_quad, gate_warp};
-use crate::qsa::{block_keys_warp, scores_thread, select_search};
+use crate::qsa::{
+    append_warp, attend_chunk, attend_merge, scores_multi, scores_packed, scores_per_query, scores_rows,
+    scores_scatter, scores_tf32x3, scores_tf32x3_tail, store_warp, topk_cluster, topk_ref, topk_reg, topk_split,
+    topk_wide,
+};
 
 /// A kernel instance.
 #[derive(Clone, Copy, Debug)]
@@ -117,6 +121,11 @@ const PRODUCT_MMA_SPLIT: Budget =
     Budget { registers: 40, shared_bytes: 32, reason: "6 blocks of 256 threads an SM: 1,536 of 2,048 threads" };
 const SOFTMAX: Budget =
     Budget { registers: 128, shared_bytes: 5_152, reason: "8 sums and the addresses of a lane; 4 blocks an SM" };
+const ATTEND_CHUNK: Budget = Budget {
+    registers: 128,
+    shared_bytes: 0,
+    reason: "64 values of keys, 16 sums and a lane's pieces of values; 2 blocks of 8 warps an SM",
+};
 const QUAD: Budget =
     Budget { registers: 40, shared_bytes: 0, reason: "12 blocks of 128 threads an SM: 1,536 of 2,048 threads" };
 const PLE: Budget = Budget {
@@ -128,6 +137,29 @@ const ROUTER: Budget =
     Budget { registers: 64, shared_bytes: 0, reason: "up to 32 keys; 8 blocks of 128 threads an SM: 1,024 threads" };
 const PLAN: Budget =
     Budget { registers: 40, shared_bytes: 40_960, reason: "one block; counts of 8 warps and 1,024 experts" };
+
+const TOPK_REF: Budget = Budget { registers: 64, shared_bytes: 3_088, reason: "4 blocks of 256 threads an SM" };
+const TOPK_BLOCK: Budget = Budget {
+    registers: 64,
+    shared_bytes: 34_048,
+    reason: "a block of 1,024 threads has the registers of its SM for itself; counts of 32 warps",
+};
+const TOPK_SPLIT: Budget =
+    Budget { registers: 64, shared_bytes: 10_240, reason: "4 blocks of 256 threads an SM; counts of 8 warps" };
+const TOPK_CLUSTER: Budget =
+    Budget { registers: 64, shared_bytes: 35_072, reason: "as qsa.topk/reg; the keys are in dynamic shared memory" };
+const SCORES: Budget = Budget { registers: 40, shared_bytes: 0, reason: "as many warps as an SM has" };
+const SCORES_MULTI: Budget =
+    Budget { registers: 64, shared_bytes: 16_384, reason: "8 queries; 4 blocks of 8 warps an SM: half of its threads" };
+const SCORES_SCATTER: Budget = Budget {
+    registers: 80,
+    shared_bytes: 16_384,
+    reason: "8 queries; 8 key rows of a warp; 3 blocks of 8 warps an SM",
+};
+const SCORES_REGISTERS: Budget =
+    Budget { registers: 128, shared_bytes: 0, reason: "4 queries and 8 key rows of a warp; 2 blocks of 8 warps an SM" };
+const SCORES_PRODUCT: Budget =
+    Budget { registers: 168, shared_bytes: 0, reason: "64 sums and their operands; 3 blocks of 4 warps an SM" };
 
 const MMVQ_QUANTIZE: Budget =
     Budget { registers: 40, shared_bytes: 0, reason: "4 blocks of 256 threads an SM; a value a thread" };
@@ -161,6 +193,16 @@ fn mmvq_fused(columns: usize) -> Budget {
         _ => 255,
     };
     Budget { registers, shared_bytes: 0, reason: "4 calls and their sums; an SM's registers for 20, 16, 12, 8 warps" }
+}
+
+/// Limits of `mmvq.product/mma`: a block has an SM, and fewer warps the more units each has.
+fn mmvq_mma(units: usize) -> Budget {
+    let registers = [80, 96, 128][units - 1];
+    Budget {
+        registers,
+        shared_bytes: 0,
+        reason: "the vectors of a warp's units; an SM's registers for 24, 20, 16 warps",
+    }
 }
 
 /// Every kernel, family by family.
@@ -222,9 +264,37 @@ pub fn entries() -> Vec<Entry> {
         entry("delta.gates/elem", gates_elem::DELTA_GATES_ELEM.info(), ELEMENTS),
         entry("delta.gated_norm/warp", gated_norm_warp::DELTA_GATED_NORM_WARP_SIGMOID.info(), ROW_WARP),
         entry("delta.gated_norm/warp", gated_norm_warp::DELTA_GATED_NORM_WARP_SILU.info(), ROW_WARP),
-        entry("qsa.block_keys/warp", block_keys_warp::QSA_BLOCK_KEYS_WARP.info(), ROW_WARP),
-        entry("qsa.scores/thread", scores_thread::QSA_SCORES_THREAD.info(), ROW_WARP),
-        entry("qsa.select/search", select_search::QSA_SELECT_SEARCH.info(), ROW_WARP),
+        entry("qsa.append/warp", append_warp::QSA_APPEND_WARP.info(), ROW_WARP),
+        entry("qsa.scores/per_query", scores_per_query::QSA_SCORES_PER_QUERY.info(), SCORES),
+        entry("qsa.scores/multi", scores_multi::QSA_SCORES_MULTI.info(), SCORES_MULTI),
+        entry("qsa.scores/scatter", scores_scatter::QSA_SCORES_SCATTER.info(), SCORES_SCATTER),
+        entry("qsa.scores/rows", scores_rows::QSA_SCORES_ROWS_NQ1.info(), SCORES_REGISTERS),
+        entry("qsa.scores/rows", scores_rows::QSA_SCORES_ROWS_NQ2.info(), SCORES_REGISTERS),
+        entry("qsa.scores/rows", scores_rows::QSA_SCORES_ROWS_NQ3.info(), SCORES_REGISTERS),
+        entry("qsa.scores/rows", scores_rows::QSA_SCORES_ROWS_NQ4.info(), SCORES_REGISTERS),
+        entry("qsa.scores/packed", scores_packed::QSA_SCORES_PACKED_NQ1.info(), SCORES_REGISTERS),
+        entry("qsa.scores/packed", scores_packed::QSA_SCORES_PACKED_NQ2.info(), SCORES_REGISTERS),
+        entry("qsa.scores/packed", scores_packed::QSA_SCORES_PACKED_NQ4.info(), SCORES_REGISTERS),
+        entry("qsa.scores/tf32x3", scores_tf32x3::QSA_SCORES_TF32X3.info(), SCORES_PRODUCT),
+        entry("qsa.scores/tf32x3", scores_tf32x3_tail::QSA_SCORES_TF32X3_TAIL.info(), SCORES),
+        entry("qsa.topk/cluster", topk_cluster::QSA_TOPK_CLUSTER.info(), TOPK_CLUSTER),
+        entry("qsa.topk/split", topk_split::QSA_TOPK_SPLIT_COUNT.info(), TOPK_SPLIT),
+        entry("qsa.topk/split", topk_split::QSA_TOPK_SPLIT_PLACE.info(), TOPK_SPLIT),
+        entry("qsa.topk/reg", topk_reg::QSA_TOPK_REG.info(), TOPK_BLOCK),
+        entry("qsa.topk/wide", topk_wide::QSA_TOPK_WIDE.info(), TOPK_BLOCK),
+        entry("qsa.topk/ref", topk_ref::QSA_TOPK_REF.info(), TOPK_REF),
+        entry("qsa.store/warp", store_warp::QSA_STORE_WARP_F32.info(), ROW_WARP),
+        entry("qsa.store/warp", store_warp::QSA_STORE_WARP_F16.info(), ROW_WARP),
+        entry("qsa.store/warp", store_warp::QSA_STORE_WARP_I8.info(), ROW_WARP),
+        entry("qsa.attend/chunk", attend_chunk::QSA_ATTEND_CHUNK_F32_G4.info(), ATTEND_CHUNK),
+        entry("qsa.attend/chunk", attend_chunk::QSA_ATTEND_CHUNK_F32_G16.info(), ATTEND_CHUNK),
+        entry("qsa.attend/chunk", attend_chunk::QSA_ATTEND_CHUNK_F16_G4.info(), ATTEND_CHUNK),
+        entry("qsa.attend/chunk", attend_chunk::QSA_ATTEND_CHUNK_F16_G12.info(), ATTEND_CHUNK),
+        entry("qsa.attend/chunk", attend_chunk::QSA_ATTEND_CHUNK_F16_G16.info(), ATTEND_CHUNK),
+        entry("qsa.attend/chunk", attend_chunk::QSA_ATTEND_CHUNK_I8_G4.info(), ATTEND_CHUNK),
+        entry("qsa.attend/chunk", attend_chunk::QSA_ATTEND_CHUNK_I8_G12.info(), ATTEND_CHUNK),
+        entry("qsa.attend/chunk", attend_chunk::QSA_ATTEND_CHUNK_I8_G16.info(), ATTEND_CHUNK),
+        entry("qsa.attend/chunk", attend_merge::QSA_ATTEND_CHUNK_MERGE.info(), ROW_WARP),
         entry("hyper.expand/quad", expand_quad::HYPER_EXPAND_QUAD_WIDE.info(), QUAD),
         entry("hyper.expand/quad", expand_quad::HYPER_EXPAND_QUAD_NARROW.info(), QUAD),
         entry("hyper.squeeze/quad", squeeze_quad::HYPER_SQUEEZE_QUAD_WIDE.info(), QUAD),
@@ -271,6 +341,9 @@ pub fn entries() -> Vec<Entry> {
     products(&mut all, hoist_b3::INSTANCES, ["", "mmvq.product/hoist_b3_r2", ""], MMVQ_HOIST_B3);
     for instance in fused::ALL.into_iter().flatten() {
         all.push(entry("mmvq.product/fused", instance.kernel.info(), mmvq_fused(instance.columns)));
+    }
+    for instance in mma::INSTANCES {
+        all.push(entry("mmvq.product/mma", instance.kernel.info(), mmvq_mma(instance.rows)));
     }
     products(
         &mut all,

@@ -58,6 +58,18 @@ read_modify_write! {
     and_u32_acq_rel(v): u32;
 }
 
+/// `*p += v`, modulo 2^32, in the block's shared memory, among its own threads; relaxed. Cheaper than [`add_u32`], since
+/// nothing comes back.
+///
+/// # Safety
+/// `p` is a multiple of 4 in initialised shared memory of the block that others access only by atomics meanwhile.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn add_shared_u32(p: *mut u32, v: u32) {
+    // SAFETY: same contract.
+    unsafe { imp::atomic::add_shared_u32(p, v) }
+}
+
 /// Reads `*p`; accesses after it see what was written before the [`store_release_u32`] it reads from.
 ///
 /// # Safety

@@ -18,8 +18,9 @@
 //! | [`mma`] | `mma_*` | `mma.sync` | 80 | lanes gather, f32 accumulation with k ascending |
 //! | [`barrier`] | `fence_async_shared` | `fence.proxy.async` | 90a | writes since the last one are remembered |
 //! | [`grid`] | `let_next_start`, `wait_for_previous` | `griddepcontrol` | 90a | launches run one after the other |
+//! | [`cluster`] | `rank`, `sync`, `store` | `barrier.cluster mapa st.shared::cluster` | 90a | blocks gather; range, start and end checked |
 //! | [`wgmma`] | `mma_*`, `fence`, `commit`, `wait` | `wgmma` | 90a | warpgroups gather, f32 accumulation with k ascending |
-//! | [`atomic`] | read-modify-write, acquire, release | `atom ld.acquire st.release` | 75 | host atomics |
+//! | [`atomic`] | read-modify-write, acquire, release | `atom red ld.acquire st.release` | 75 | host atomics |
 //! | [`float`] | fma, conversions, exp, log, .. | `fma.rn cvt.rn`, one Rust source | 75 | same bits |
 //! | [`int`] | `dp4a`, `prmt`, byte SIMD, bit work | `dp4a prmt ..` | 75 | same bits |
 //!
@@ -74,6 +75,7 @@ pub use cuda_std_macros::{kernel, launch_bounds};
 pub mod atomic;
 pub mod barrier;
 pub mod bulk;
+pub mod cluster;
 pub mod copy;
 pub mod float;
 pub mod global;

@@ -6,11 +6,12 @@
 //! |---|---|---|---|
 //! | m16n8k16, 16 bit | rows g, g+8, g, g+8; columns 2t.., 2t.., 2t+8.., 2t+8.. | column g; rows 2t.., 2t+8.. | rows g, g, g+8, g+8; columns 2t, 2t+1, 2t, 2t+1 |
 //! | m16n8k8, tf32 | rows g, g+8, g, g+8; columns t, t, t+4, t+4 | column g; rows t, t+4 | as above |
+//! | m16n8k16, s8 | rows g, g+8; columns 4t.. | column g; rows 4t.. | as above |
 //! | m16n8k32, s8 | rows g, g+8, g, g+8; columns 4t.., 4t.., 4t+16.., 4t+16.. | column g; rows 4t.., 4t+16.. | as above |
 //!
 //! A float product on the GPU aligns and truncates the terms of a step in an order that is not published; the emulator
 //! starts from `c` and adds the products with k ascending, each rounded to f32, each sum rounded to f32. The two are close,
-//! not equal. The s8 product is exact (modulo 2^32) on both.
+//! not equal. s8 products are exact (modulo 2^32) on both.
 
 use crate::imp;
 
@@ -65,6 +66,14 @@ pub fn mma_m16n8k16_bf16(a: [u32; 4], b: [u32; 2], c: [f32; 4]) -> [f32; 4] {
 #[must_use]
 pub fn mma_m16n8k8_tf32(a: [u32; 4], b: [u32; 2], c: [f32; 4]) -> [f32; 4] {
     imp::mma::mma_m16n8k8_tf32(a, b, c)
+}
+
+/// `A * B + C`, A 16 x 16 and B 16 x 8 of s8, C 16 x 8 of s32, modulo 2^32. Needs sm_80.
+#[inline(always)]
+#[track_caller]
+#[must_use]
+pub fn mma_m16n8k16_s8(a: [u32; 2], b: u32, c: [i32; 4]) -> [i32; 4] {
+    imp::mma::mma_m16n8k16_s8(a, b, c)
 }
 
 /// `A * B + C`, A 16 x 32 and B 32 x 8 of s8, C 16 x 8 of s32, modulo 2^32. Needs sm_80.

@@ -188,3 +188,80 @@ pub fn max_xor(v: f32) -> f32 {
     let v = crate::float::max(v, shfl_xor(v, 2));
     crate::float::max(v, shfl_xor(v, 1))
 }
+
+/// Which of `NV` values [`scatter_sum`] leaves in the calling lane: the upper bits of the lane's index.
+///
+/// `NV` is a power of two up to 32.
+#[inline(always)]
+#[must_use]
+pub fn scatter_index<const NV: usize>() -> u32 {
+    const { assert!(NV.is_power_of_two() && NV <= 32) };
+    lane_id() >> (5 - NV.ilog2())
+}
+
+/// Sums of `NV` values over the warp, each in the lanes whose [`scatter_index`] is its number, by far fewer shuffles than
+/// `NV` times [`sum_xor`] and with its bits.
+///
+/// A lane keeps half of its values at each level and gives its partner the others; when one is left, the butterfly goes on.
+/// Each addition has the two operands that the butterfly has there: own and partner's partial sum of the same value.
+///
+/// | values | 1 | 2 | 4 | 8 | 16 | 32 |
+/// |---|---|---|---|---|---|---|
+/// | shuffles | 5 | 5 | 6 | 9 | 16 | 31 |
+#[inline(always)]
+#[track_caller]
+#[must_use]
+pub fn scatter_sum<const NV: usize>(mut v: [f32; NV]) -> f32 {
+    const { assert!(NV.is_power_of_two() && NV <= 32) };
+    let lane = lane_id();
+    own_half::<NV, 0>(&mut v, lane);
+    scatter_level::<NV, 0>(&mut v);
+    own_half::<NV, 1>(&mut v, lane);
+    scatter_level::<NV, 1>(&mut v);
+    own_half::<NV, 2>(&mut v, lane);
+    scatter_level::<NV, 2>(&mut v);
+    own_half::<NV, 3>(&mut v, lane);
+    scatter_level::<NV, 3>(&mut v);
+    own_half::<NV, 4>(&mut v, lane);
+    scatter_level::<NV, 4>(&mut v);
+    v[0]
+}
+
+/// [`scatter_sum`] of values that every lane has in an order of its own: `v[s]` is value number `s ^ scatter_index::<NV>()`,
+/// so that those it keeps come first and nothing is selected.
+#[inline(always)]
+#[track_caller]
+#[must_use]
+pub fn scatter_sum_own_first<const NV: usize>(mut v: [f32; NV]) -> f32 {
+    const { assert!(NV.is_power_of_two() && NV <= 32) };
+    scatter_level::<NV, 0>(&mut v);
+    scatter_level::<NV, 1>(&mut v);
+    scatter_level::<NV, 2>(&mut v);
+    scatter_level::<NV, 3>(&mut v);
+    scatter_level::<NV, 4>(&mut v);
+    v[0]
+}
+
+/// Brings the half that the lane keeps at a level to the front.
+#[inline(always)]
+fn own_half<const NV: usize, const LEVEL: u32>(v: &mut [f32; NV], lane: u32) {
+    let (half, upper) = (NV >> LEVEL >> 1, lane & (16 >> LEVEL) != 0);
+    for i in 0..half {
+        let [front, back] = [v[i], v[half + i]];
+        v[i] = if upper { back } else { front };
+        v[half + i] = if upper { front } else { back };
+    }
+}
+
+/// One level: of more than one value the back half goes to the partner and what it sends is added to the front.
+#[inline(always)]
+#[track_caller]
+fn scatter_level<const NV: usize, const LEVEL: u32>(v: &mut [f32; NV]) {
+    let (half, step) = (NV >> LEVEL >> 1, 16 >> LEVEL);
+    if half == 0 {
+        v[0] += shfl_xor(v[0], step);
+    }
+    for i in 0..half {
+        v[i] += shfl_xor(v[half + i], step);
+    }
+}

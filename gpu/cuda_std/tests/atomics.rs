@@ -85,6 +85,27 @@ fn a_lock_in_shared_memory_is_handed_around_by_polling() {
     assert_eq!(out.values(), [64 * rounds; 2]);
 }
 
+#[test]
+fn additions_in_shared_memory_are_all_counted() {
+    let out = Array::<u32>::poisoned(2);
+    each_seed(2, 96, || {
+        let count = shared_array![u32; 1];
+        // SAFETY: only atomics touch the count between the barriers.
+        unsafe {
+            if thread::thread_idx_x() == 0 {
+                shared::store(count, 0);
+            }
+            thread::sync_threads();
+            atomic::add_shared_u32(count, thread::thread_idx_x());
+            thread::sync_threads();
+            if thread::thread_idx_x() == 95 {
+                out.store(thread::block_idx_x() as usize, shared::load(count));
+            }
+        }
+    });
+    assert_eq!(out.values(), [96 * 95 / 2; 2], "each block its own");
+}
+
 /// A block waits for all others: more blocks than OS threads, each polling until the last has come.
 #[test]
 fn blocks_that_wait_for_each_other_all_get_their_turn() {
@@ -137,4 +158,8 @@ fn atomics_are_checked_like_accessors() {
     assert!(matches!(fault, Fault::Misaligned { .. }), "{fault}");
     let fault = fault_of(1, || discard(unsafe { atomic::add_u32(shared_array![u32; 4].wrapping_add(4), 1) }));
     assert!(matches!(fault, Fault::OutOfRange { .. }), "{fault}");
+    let fault = fault_of(1, || unsafe { atomic::add_shared_u32(shared_array![u32; 4].wrapping_add(4), 1) });
+    assert!(matches!(fault, Fault::OutOfRange { access: Access::Atomic, .. }), "{fault}");
+    let fault = fault_of(1, || unsafe { atomic::add_shared_u32(x.at(0), 1) });
+    assert!(matches!(fault, Fault::OutOfRange { .. }), "global memory: {fault}");
 }

@@ -172,6 +172,24 @@ fn the_s8_product_is_exact() {
     }
 }
 
+/// Registers of A and B beyond those of the shape are the shape's of 32 k, which stay zero.
+#[test]
+fn the_s8_product_of_16_k_is_exact() {
+    let (a, b, c) = (table(4, |w| w & 0xff), table(5, |w| w & 0xff), table(6, |w| w));
+    let run = |a4: [u32; 4], b2: [u32; 2], c4: [u32; 4]| {
+        mma::mma_m16n8k16_s8([a4[0], a4[1]], b2[0], c4.map(u32::cast_signed)).map(i32::cast_unsigned)
+    };
+    let (a_there, b_there) = (|i, k| if k < 16 { a(i, k) } else { 0 }, |k, j| if k < 16 { b(k, j) } else { 0 });
+    let got = multiply::<4>(32, &a_there, &b_there, &c, run);
+    let signed = |w: u32| i32::from(w as u8 as i8);
+    for row in 0..16 {
+        for column in 0..8 {
+            let sum: i32 = (0..16).map(|i| signed(a(row, i)) * signed(b(i, column))).sum();
+            assert_eq!(got[row][column], c(row, column).wrapping_add(sum.cast_unsigned()));
+        }
+    }
+}
+
 #[test]
 fn an_mma_that_part_of_the_warp_reaches_is_divergent() {
     let fault = fault_of(32, || {

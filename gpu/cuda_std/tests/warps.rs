@@ -106,6 +106,44 @@ fn the_butterfly_sum_has_the_documented_order() {
     }
 }
 
+/// Bits of `NV` butterflies, of `scatter_sum` and of its form for values in the lane's own order, by lane.
+fn scattered<const NV: usize>(seed: u32) -> Vec<[u32; 4]> {
+    let values: Vec<f32> = words(seed).take(32 * NV).map(|v| f32::from_bits(v & 0xbfff_ffff | 0x2000_0000)).collect();
+    let (input, out) = (Array::from(&values), Array::<u32>::poisoned(128));
+    each_seed(1, 32, || {
+        let lane = warp::lane_id() as usize;
+        let own = warp::scatter_index::<NV>() as usize;
+        let v: [f32; NV] = std::array::from_fn(|i| input.load(NV * lane + i));
+        let sums = v.map(warp::sum_xor);
+        let in_own_order: [f32; NV] = std::array::from_fn(|s| v[s ^ own]);
+        let results = [warp::scatter_sum(v), warp::scatter_sum_own_first(in_own_order), sums[own]];
+        for (i, x) in results.into_iter().enumerate() {
+            out.store(4 * lane + i, x.to_bits());
+        }
+        out.store(4 * lane + 3, own as u32);
+    });
+    out.values().chunks_exact(4).map(|lane| [lane[0], lane[1], lane[2], lane[3]]).collect()
+}
+
+fn check_scattered<const NV: usize>() {
+    for seed in 1..20 {
+        for (lane, [sum, own_first, butterfly, own]) in scattered::<NV>(seed).into_iter().enumerate() {
+            assert_eq!(own as usize, lane * NV / 32, "lane {lane} of {NV} values");
+            assert_eq!([sum, own_first], [butterfly; 2], "lane {lane} of {NV} values, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn scattered_sums_have_the_bits_of_butterflies() {
+    check_scattered::<1>();
+    check_scattered::<2>();
+    check_scattered::<4>();
+    check_scattered::<8>();
+    check_scattered::<16>();
+    check_scattered::<32>();
+}
+
 #[test]
 fn masked_forms_work_on_parts_of_a_warp() {
     let (values, got) = on_lanes(|lane, v| match lane {

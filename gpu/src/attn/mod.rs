@@ -1,4 +1,4 @@
-//! Gated attention: per-head norm and rotary embedding, and softmax attention over all visible or over chosen tokens.
+//! Gated attention: per-head norm and rotary embedding, and softmax attention over all visible tokens.
 
 pub mod norm_rope_warp;
 pub mod softmax_chunks;
@@ -63,8 +63,6 @@ pub struct SoftmaxParams {
     pub k: *const f32,
     /// f32 `[positions][kv_heads][dim]`.
     pub v: *const f32,
-    /// u32 `[tokens][blocks]`: chosen blocks of a token, ascending; null where all are attended.
-    pub chosen: *const u32,
     /// f32 `[tokens][heads][dim]`.
     pub y: *mut f32,
     /// Position of the first token: token t sees positions `0 ..= first + t`.
@@ -81,14 +79,10 @@ pub struct SoftmaxParams {
     pub gate_stride: u32,
     /// Elements from a head's gate to the next.
     pub gate_head_stride: u32,
-    /// Tokens of a block.
-    pub ratio: u32,
-    /// Most blocks that are chosen. A token that sees no more complete blocks attends to all it sees.
-    pub blocks: u32,
     /// What scores are multiplied by.
     pub scale: f32,
 }
-const _: () = assert!(size_of::<SoftmaxParams>() == 88);
+const _: () = assert!(size_of::<SoftmaxParams>() == 72);
 
 /// Largest head that `attn.softmax` takes.
 pub const MAX_DIM: usize = 256;

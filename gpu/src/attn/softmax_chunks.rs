@@ -1,7 +1,6 @@
 //! `attn.softmax/chunks`: a block attends one query head of one token over its keys in chunks of 32.
 //!
-//! Math      y = sigmoid(gate) * sum over s of softmax(q . k_s * scale) v_s, s over the visible tokens, or over the
-//!           tokens of the chosen blocks and of the unfinished one
+//! Math      y = sigmoid(gate) * sum over s of softmax(q . k_s * scale) v_s, s over the visible tokens
 //! Shapes    `SoftmaxParams`
 //! Mapping   grid (tokens, heads); warp w takes chunks w, w + 4, ..; in a chunk lane = key for the scores, lane l =
 //!           channels 4 l .. 4 l + 3 of every 128 for the values
@@ -27,48 +26,6 @@ const KEYS: u32 = 32;
 /// Groups of four channels of a lane.
 const QUADS: usize = MAX_DIM / 128;
 
-/// Which tokens a query sees.
-#[derive(Clone, Copy)]
-struct Visible {
-    /// Chosen blocks of this token; not read where `in_blocks` is 0.
-    chosen: *const u32,
-    /// Tokens of a block.
-    ratio: u32,
-    /// Tokens within chosen blocks; the rest follow from `rest` on.
-    in_blocks: u32,
-    /// First token behind the complete blocks.
-    rest: u32,
-    /// Tokens to attend.
-    count: u32,
-}
-
-impl Visible {
-    #[inline(always)]
-    fn of(p: &SoftmaxParams, token: usize) -> Self {
-        let seen = p.first + token as u32 + 1;
-        let complete = seen / p.ratio;
-        let all = p.chosen.is_null() || complete <= p.blocks;
-        let in_blocks = if all { 0 } else { p.blocks * p.ratio };
-        let rest = if all { 0 } else { complete * p.ratio };
-        let chosen = p.chosen.wrapping_add(token * p.blocks as usize);
-        Self { chosen, ratio: p.ratio, in_blocks, rest, count: in_blocks + (seen - rest) }
-    }
-
-    /// Position of key `i < count`.
-    ///
-    /// # Safety
-    /// `chosen` holds the token's blocks, each complete and visible.
-    #[inline(always)]
-    unsafe fn position(&self, i: u32) -> usize {
-        if i >= self.in_blocks {
-            return (self.rest + (i - self.in_blocks)) as usize;
-        }
-        // SAFETY: `i / ratio` is below the number of chosen blocks.
-        let block = unsafe { global::load_nc(self.chosen.add((i / self.ratio) as usize)) };
-        (block * self.ratio + i % self.ratio) as usize
-    }
-}
-
 /// # Safety
 /// Shapes and alignment as `SoftmaxParams` says; grid `(tokens, heads)`, block 128.
 #[kernel]
@@ -82,7 +39,7 @@ pub unsafe fn attn_softmax_chunks(p: SoftmaxParams) {
     let (thread, token, head) = (thread_idx_x(), block_idx_x() as usize, block_idx_y() as usize);
     let (warp, lane) = (thread as usize / 32, thread % 32);
     let dim = p.dim as usize;
-    let visible = Visible::of(&p, token);
+    let visible = p.first + token as u32 + 1;
     let kv_width = p.kv_heads as usize * dim;
     let kv_head = head / (p.heads / p.kv_heads) as usize * dim;
     // SAFETY: the grid has one block a token and head; shared arrays are cut by warp.
@@ -97,11 +54,11 @@ pub unsafe fn attn_softmax_chunks(p: SoftmaxParams) {
     };
     let (mut top, mut total, mut acc) = (f32::NEG_INFINITY, 0.0f32, [[0.0f32; 4]; QUADS]);
     let mut first = KEYS * warp as u32;
-    while first < visible.count {
-        let keys = (visible.count - first).min(KEYS);
+    while first < visible {
+        let keys = (visible - first).min(KEYS);
         // Lanes without a key score the chunk's last one again and give it no weight.
-        // SAFETY: the key is one of `count`, so its position is visible and in the cache.
-        let score = unsafe { dot(q, k.add(visible.position(first + lane.min(keys - 1)) * kv_width), p.dim) } * p.scale;
+        // SAFETY: the position is visible, so it is in the cache.
+        let score = unsafe { dot(q, k.add((first + lane.min(keys - 1)) as usize * kv_width), p.dim) } * p.scale;
         // SAFETY: `lane < 32`; every lane has read the scores before (it was at the weights' barrier since).
         unsafe { shared::store(scores.add(lane as usize), score) };
         warp::sync_warp(warp::FULL_MASK);
@@ -123,7 +80,7 @@ pub unsafe fn attn_softmax_chunks(p: SoftmaxParams) {
             unsafe {
                 let weight = shared::load(weights.add(i as usize));
                 total += weight;
-                add_values(&mut acc, v.add(visible.position(first + i) * kv_width), weight, dim, lane);
+                add_values(&mut acc, v.add((first + i) as usize * kv_width), weight, dim, lane);
             }
         }
         top = new_top;

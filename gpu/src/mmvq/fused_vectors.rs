@@ -114,7 +114,7 @@ const LANES: u32 = 8;
 /// `num / den`, rounded to nearest, from the reciprocal of `den` rounded to nearest (Markstein): exact while neither the
 /// remainder nor anything else leaves the range of normal numbers.
 #[inline(always)]
-fn quotient(num: f32, den: f32, reciprocal: f32) -> f32 {
+pub(super) fn quotient(num: f32, den: f32, reciprocal: f32) -> f32 {
     let about = num * reciprocal;
     float::fma(float::fma(-about, den, num), reciprocal, about)
 }

@@ -49,13 +49,18 @@ pub(super) fn clamp_half(v: f32) -> f32 {
     if float::abs(v) > MAX_HALF { MAX_HALF.copysign(v) } else { v }
 }
 
-/// `v` to the nearest integer, ties away from zero, within -127 ..= 127; 0 for NaN. What is added is the f32 below 0.5:
-/// 0.5 itself would round 0.49999997 up.
+/// `v` to the nearest integer, ties away from zero, within -127 ..= 127; 0 for NaN.
 #[inline(always)]
 pub(super) fn code(v: f32) -> i32 {
+    unlimited_code(v).clamp(-127, 127)
+}
+
+/// [`code`] of a `v` that is within the limits. What is added is the f32 below 0.5: 0.5 itself would round 0.49999997 up.
+#[inline(always)]
+pub(super) fn unlimited_code(v: f32) -> i32 {
     const UNDER_HALF: u32 = 0x3EFF_FFFF;
     let up = f32::from_bits(UNDER_HALF | v.to_bits() & 0x8000_0000);
-    ((v + up) as i32).clamp(-127, 127)
+    float::to_i32(v + up)
 }
 
 #[inline(always)]

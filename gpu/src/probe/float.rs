@@ -4,9 +4,9 @@ use super::{BOUNDS, ProbeParams, put, row, thread_in_grid};
 use cuda_std::{float, kernel};
 
 /// Words that [`probe_float_unary`] writes for each thread.
-pub const UNARY_RESULTS: usize = 11;
+pub const UNARY_RESULTS: usize = 12;
 
-/// exp, exp2, log, rsqrt, sigmoid, silu, softplus, sqrt, rint, floor, abs of an f32.
+/// exp, exp2, log, rsqrt, sigmoid, silu, softplus, sqrt, rint, floor, abs, to_i32 (as a float) of an f32.
 ///
 /// # Safety
 /// `input` holds `[threads]`, `output` `[threads][UNARY_RESULTS]`.
@@ -28,6 +28,7 @@ pub unsafe fn probe_float_unary(p: ProbeParams) {
         float::rint(x),
         float::floor(x),
         float::abs(x),
+        float::to_i32(x) as f32,
     ];
     // SAFETY: see above.
     unsafe { put(p, i, results.map(f32::to_bits)) }

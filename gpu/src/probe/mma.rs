@@ -88,6 +88,21 @@ pub unsafe fn probe_mma_tf32(p: ProbeParams) {
     unsafe { float_product(p, |a, b, c| mma::mma_m16n8k8_tf32(a, b, c)) }
 }
 
+/// m16n8k16 of s8, C and D of s32.
+///
+/// # Safety
+/// As [`probe_mma_f16`].
+#[kernel(sm = 80)]
+#[launch_bounds(WARP)]
+pub unsafe fn probe_mma_s8_k16(p: ProbeParams) {
+    let lane = thread::thread_idx_x() as usize;
+    // SAFETY: a row for each lane, by contract, here and below.
+    let [a0, a1, _, _, b, _, c0, c1, c2, c3] = unsafe { row::<MMA_INPUT>(p, lane) };
+    let d = mma::mma_m16n8k16_s8([a0, a1], b, [c0, c1, c2, c3].map(u32::cast_signed));
+    // SAFETY: see above.
+    unsafe { put(p, lane, d.map(i32::cast_unsigned)) }
+}
+
 /// m16n8k32 of s8, C and D of s32.
 ///
 /// # Safety

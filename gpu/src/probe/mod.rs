@@ -97,6 +97,7 @@ pub static KERNELS: &[cuda_std::launch::KernelInfo] = &[
     mma::PROBE_MMA_F16.info(),
     mma::PROBE_MMA_BF16.info(),
     mma::PROBE_MMA_TF32.info(),
+    mma::PROBE_MMA_S8_K16.info(),
     mma::PROBE_MMA_S8.info(),
     panic::PROBE_PANIC_INDEX.info(),
     panic::PROBE_PANIC_UNWRAP.info(),

@@ -7,9 +7,11 @@ use super::error::{BackendError, LaunchError, LaunchShape};
 use super::event::{self, Event};
 use super::graph::Graph;
 use super::limits;
+use super::profile::Profile;
 use super::scratch::Scratch;
 use cuda_std::emulator::Launch;
 use cuda_std::launch::Kernel;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Work in order. The emulator's streams run everything at once, so that they are in order with each other too.
@@ -21,6 +23,8 @@ pub struct Stream {
     scratch: Scratch,
     /// In use within a capture, empty outside.
     captured_scratch: Scratch,
+    /// Who is told how long launches take.
+    profile: Option<Arc<Profile>>,
 }
 
 /// What carries the work.
@@ -41,6 +45,7 @@ impl Stream {
             capturing: AtomicUsize::new(0),
             scratch: Scratch::default(),
             captured_scratch: Scratch::default(),
+            profile: None,
         })
     }
 
@@ -52,6 +57,11 @@ impl Stream {
 
     pub(super) fn body(&self) -> &Body {
         &self.body
+    }
+
+    /// Times every launch from now on, those within captures apart.
+    pub fn set_profile(&mut self, profile: Arc<Profile>) {
+        self.profile = Some(profile);
     }
 
     /// Enqueues a kernel.
@@ -108,16 +118,20 @@ impl Stream {
         let info = kernel.info();
         let shape = LaunchShape { kernel: info.symbol, launch };
         limits::check(self.device.spec(), self.device.caps(), &info, shape)?;
-        match (&self.body, &self.device.inner().body) {
-            (Body::Cuda(stream), _) => {
-                // SAFETY: `params` is the kernel's parameter struct; the rest is the caller's contract.
-                unsafe { stream.context().launch(stream, &info, shape, early, (&raw const params).cast())? };
-            }
-            (Body::Emulator(stream), device::Body::Emulator(machine)) => {
-                // SAFETY: the caller's contract.
-                unsafe { stream.launch(machine, kernel, shape, params)? };
-            }
+        let launch = || match (&self.body, &self.device.inner().body) {
+            // SAFETY: `params` is the kernel's parameter struct; the rest is the caller's contract.
+            (Body::Cuda(stream), _) => unsafe {
+                stream.context().launch(stream, &info, shape, early, (&raw const params).cast())
+            },
+            // SAFETY: the caller's contract.
+            (Body::Emulator(stream), device::Body::Emulator(machine)) => unsafe {
+                stream.launch(machine, kernel, shape, params)
+            },
             (Body::Emulator(_), device::Body::Cuda { .. }) => unreachable!("a stream is of its device's kind"),
+        };
+        match &self.profile {
+            Some(profile) if !self.is_capturing() => profile.around(self, info.symbol, launch)?,
+            _ => launch()?,
         }
         self.count_step();
         Ok(())

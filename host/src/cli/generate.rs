@@ -8,7 +8,7 @@ use indicatif::ProgressBar;
 use serde_json::{Map, Value, json};
 
 use super::load::{ModelArgs, Text};
-use super::{CliError, Global, progress};
+use super::{CliError, Global, profile, progress};
 use crate::engine::sample::Sampling;
 use crate::engine::{Engine, Event, Finish, Generation, Options, Request, SubmitError, Timings, Usage};
 use crate::model::tokenizer::Special;
@@ -54,6 +54,9 @@ pub struct Args {
     /// Go on where the model ends its text
     #[arg(long)]
     ignore_eos: bool,
+    /// Time every kernel, and print what each cost a token of the prompt and of the reply
+    #[arg(long)]
+    profile: bool,
 }
 
 /// All that a reply came to.
@@ -69,10 +72,11 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CliError> {
     let prompt = args.read_prompt()?;
     args.check(&prompt)?;
     let checkpoint = args.model.checkpoint()?;
-    let (model, text) = args.model.load(global, &checkpoint)?;
+    let (mut model, text) = args.model.load(global, &checkpoint)?;
     let ids = args.encode(&text, &prompt)?;
     let device = model.device().spec().to_owned();
     let name = checkpoint.name();
+    let profiled = args.profile.then(|| model.profile());
     drop(checkpoint);
     let options = Options { queue: 1, chunk: args.model.chunk };
     let engine = Engine::start(model, text.tokenizer.clone(), options).map_err(CliError::failed)?;
@@ -87,6 +91,9 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CliError> {
     runtime.block_on(async { tokio::task::spawn_blocking(|| engine.close()).await }).map_err(CliError::failed)?;
     let (reply, interrupted) = outcome?;
     report(global, &reply, &json!({"model": name, "device": device, "prompt_ids": ids, "seed": args.seed}))?;
+    if let Some(profiled) = profiled {
+        profile::report(global, &profiled)?;
+    }
     if interrupted { Err(CliError::Interrupted) } else { Ok(()) }
 }
 

@@ -7,6 +7,7 @@ use super::{CliError, Global, progress};
 use crate::model::template::ChatTemplate;
 use crate::model::tokenizer::Tokenizer;
 use crate::model::{self, Checkpoint, LanguageModel, LoadOptions, Model};
+use crate::ops::qsa_cells::CellKind;
 use crate::server::Chat;
 
 /// What commands that run a model take.
@@ -24,6 +25,30 @@ pub struct ModelArgs {
     /// however a prompt is cut into passes
     #[arg(long)]
     exact_products: bool,
+    /// Format of keys and values where attention chooses among the tokens (QSA); other layers keep f32
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Cells::F16)]
+    kv: Cells,
+}
+
+/// Formats of keys and values.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Cells {
+    /// 4 bytes a value: nothing is rounded
+    F32,
+    /// 2 bytes a value
+    F16,
+    /// 1 byte a value, and a scale for each 64
+    Int8,
+}
+
+impl From<Cells> for CellKind {
+    fn from(cells: Cells) -> Self {
+        match cells {
+            Cells::F32 => Self::F32,
+            Cells::F16 => Self::F16,
+            Cells::Int8 => Self::I8,
+        }
+    }
 }
 
 /// The text side of a model.
@@ -58,6 +83,7 @@ impl ModelArgs {
             chunk: self.chunk,
             switches: global.switches()?,
             exact_products: self.exact_products,
+            cells: self.kv.into(),
         };
         let bar = progress::bytes(global.json);
         let mut told = |done, total| {

@@ -11,6 +11,7 @@ mod inspect;
 mod load;
 mod output;
 mod parity;
+mod profile;
 mod progress;
 mod ptx;
 mod quantize;

@@ -86,16 +86,16 @@ pub fn event_or_wall(stream: &Stream) -> &'static str {
     if stream.device().caps().is_emulator { "wall" } else { "event" }
 }
 
-/// Runs each arm once, holds what it leaves to the bits of the first arm's, and captures `launches` launches of it. `launch`
-/// enqueues launch `i` of an arm; `y` is its output, poisoned before.
+/// Runs each arm once, holds what it leaves to the first arm's as its `promise` says, and captures `launches` launches of it.
+/// `launch` enqueues launch `i` of an arm; `y` is its output, poisoned before.
 ///
 /// # Errors
 /// What the device or an operation said, and [`MeasureError::Wrong`].
-pub(super) fn bitwise_graphs<O>(
+pub(super) fn bitwise_graphs<O, T: Value + bytemuck::Pod>(
     of: (&'static str, &str),
     arms: (&Stream, &[&'static str], usize),
     operands: &mut O,
-    y: impl Fn(&mut O) -> &mut Buffer<f32>,
+    y: impl Fn(&mut O) -> &mut Buffer<T>,
     launch: impl Fn(&mut O, &Stream, &'static str, usize) -> Result<(), MeasureError>,
 ) -> Result<Vec<Graph>, MeasureError> {
     promised_graphs(of, arms, |_| Exactness::Bitwise, operands, y, launch)
@@ -105,15 +105,15 @@ pub(super) fn bitwise_graphs<O>(
 ///
 /// # Errors
 /// As there.
-pub(super) fn promised_graphs<O>(
+pub(super) fn promised_graphs<O, T: Value + bytemuck::Pod>(
     (op, case): (&'static str, &str),
     (stream, arms, launches): (&Stream, &[&'static str], usize),
     promise: impl Fn(&'static str) -> Exactness,
     operands: &mut O,
-    y: impl Fn(&mut O) -> &mut Buffer<f32>,
+    y: impl Fn(&mut O) -> &mut Buffer<T>,
     launch: impl Fn(&mut O, &Stream, &'static str, usize) -> Result<(), MeasureError>,
 ) -> Result<Vec<Graph>, MeasureError> {
-    let (mut base, mut graphs): (Option<Vec<f32>>, _) = (None, Vec::new());
+    let (mut base, mut graphs): (Option<Vec<T>>, _) = (None, Vec::new());
     for &variant in arms {
         y(operands).poison()?;
         launch(operands, stream, variant, 0)?;
@@ -132,17 +132,18 @@ pub(super) fn promised_graphs<O>(
 ///
 /// # Errors
 /// [`MeasureError::Wrong`].
-pub fn within_promise(
+pub fn within_promise<T: Value>(
     (op, variant, case): (&'static str, &'static str, &str),
     what: &'static str,
     promise: Exactness,
-    [base, got]: [&[f32]; 2],
+    [base, got]: [&[T]; 2],
 ) -> Result<(), MeasureError> {
     let Exactness::Rounding { bound, .. } = promise else {
         return same_bits(op, variant, case, what, [base, got]);
     };
-    let base: Vec<f64> = base.iter().map(|&x| f64::from(x)).collect();
-    let distance = compare::distance(&base, got, &compare::peaks(&base, 1));
+    let base: Vec<f64> = base.iter().map(|x| x.to_f64()).collect();
+    let got: Vec<f32> = got.iter().map(|x| x.to_f64() as f32).collect();
+    let distance = compare::distance(&base, &got, &compare::peaks(&base, 1));
     let within = distance.and_then(|distance| distance.overall.within("difference", bound));
     within.map_err(|failure| MeasureError::Wrong { op, variant, case: case.to_owned(), what, failure })
 }
@@ -182,7 +183,7 @@ mod tests {
     fn a_rounding_arm_is_held_to_its_bound() {
         let promise = Exactness::Rounding { bound: 1e-3, ordinary: 1e-3, derived: "" };
         let held = |promise, got: f32| {
-            within_promise(("delta.rec", "tc32", "prompt"), "y", promise, [&[1.0, 2.0], &[1.0, got]])
+            within_promise(("delta.rec", "tc32", "prompt"), "y", promise, [&[1.0f32, 2.0], &[1.0, got]])
         };
         held(promise, 2.0015).expect("within 2e-3 of 2");
         assert!(held(promise, 2.003).is_err() && held(promise, f32::NAN).is_err());

@@ -2,7 +2,7 @@
 
 use varve_gpu::mmvq::Format;
 
-use super::case::{MeasureError, Prepared, between_events, bitwise_graphs};
+use super::case::{MeasureError, Prepared, between_events, promised_graphs};
 use super::floor::Floor;
 use super::mmvq::blocks;
 use super::window::{graph_or_wall, launches};
@@ -72,7 +72,7 @@ impl Dequantize {
     /// Sets the case up and checks every arm; `wanted` names the variants, all if empty.
     ///
     /// # Errors
-    /// The device's, or an arm whose bits are not the base's.
+    /// The device's, or an arm that breaks its promise.
     pub fn new(device: &Device, sizes: DequantizeCase, wanted: &[String]) -> Result<Self, MeasureError> {
         let (stream, mut operands) = (device.stream()?, Operands::new(device, sizes)?);
         let named = |name: &&str| wanted.is_empty() || wanted.iter().any(|w| w == name);
@@ -80,9 +80,10 @@ impl Dequantize {
         let mut case = Self { stream, sizes, arms, graphs: Vec::new(), launches: launches(device) };
         let name = case.case();
         let arms = (&case.stream, &case.arms[..], case.launches);
-        case.graphs = bitwise_graphs(
+        case.graphs = promised_graphs(
             (DENSE_DEQUANTIZE.op, &name),
             arms,
+            |variant| DENSE_DEQUANTIZE.promise_of(variant),
             &mut operands,
             |operands| &mut operands.y,
             Operands::launch,

@@ -1,10 +1,13 @@
 //! Floors: the least bytes and operations of an operation, whatever the kernel.
 
 use varve_gpu::geometry::HEAD_DIM;
+use varve_gpu::qsa::{INDEX_DIM, INDEX_HEADS, RATIO};
 
 use super::dequantize::DequantizeCase;
 use super::mmvq::MmvqCase;
 use super::product::ProductCase;
+use super::scores::ScoresCase;
+use super::topk::TopkCase;
 use crate::ops::DeltaSizes;
 
 /// The least an operation must move and compute.
@@ -62,6 +65,19 @@ impl Floor {
             bytes: (sizes.bytes() + 4 * values) as u64,
             flops: (2 * sizes.n_in * sizes.n_out * sizes.columns) as u64,
         }
+    }
+
+    /// `qsa.topk`: each score that a row sees once, its ids out; a round is a comparison a score.
+    pub const fn qsa_topk(sizes: &TopkCase) -> Self {
+        let scores = sizes.rows * sizes.cells.div_ceil(4);
+        Self { bytes: (4 * (scores + 2048 * sizes.rows)) as u64, flops: (4 * scores) as u64 }
+    }
+
+    /// `qsa.scores`: the key of each complete block once, queries in, scores out; two operations a term.
+    pub const fn qsa_scores(sizes: &ScoresCase) -> Self {
+        let blocks = sizes.cells / RATIO;
+        let values = INDEX_DIM * blocks + sizes.tokens * (INDEX_HEADS * INDEX_DIM + blocks + 1);
+        Self { bytes: (4 * values) as u64, flops: (2 * INDEX_HEADS * INDEX_DIM * blocks * sizes.tokens) as u64 }
     }
 
     /// Microseconds to move the bytes at `bytes_per_second`.

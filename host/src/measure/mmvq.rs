@@ -4,7 +4,7 @@
 use half::f16;
 use varve_gpu::mmvq::Format;
 
-use super::case::{MeasureError, Prepared, between_events, bitwise_graphs};
+use super::case::{MeasureError, Prepared, between_events, promised_graphs};
 use super::floor::Floor;
 use super::window::{graph_or_wall, launches};
 use crate::backend::{Buffer, Device, Graph, Stream};
@@ -128,7 +128,7 @@ impl Mmvq {
     /// Sets the case up and checks every arm that can run; `wanted` names the variants, all if empty.
     ///
     /// # Errors
-    /// The device's, or an arm whose bits are not the base's.
+    /// The device's, or an arm that breaks its promise.
     pub fn new(device: &Device, sizes: MmvqCase, wanted: &[String]) -> Result<Self, MeasureError> {
         let (stream, mut operands) = (device.stream()?, Operands::new(device, sizes)?);
         let MmvqCase { format, n_in, n_out, columns, .. } = sizes;
@@ -140,9 +140,10 @@ impl Mmvq {
         let mut case = Self { stream, sizes, arms, graphs: Vec::new(), launches: launches(device) };
         let name = case.case();
         let arms = (&case.stream, &case.arms[..], case.launches);
-        case.graphs = bitwise_graphs(
+        case.graphs = promised_graphs(
             (MMVQ_PRODUCT.op, &name),
             arms,
+            |variant| MMVQ_PRODUCT.promise_of(variant),
             &mut operands,
             |operands| &mut operands.y,
             Operands::launch,

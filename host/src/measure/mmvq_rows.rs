@@ -6,6 +6,8 @@ use std::fmt::Write;
 use varve_gpu::mmvq::Format;
 
 use crate::backend::Caps;
+use crate::ops::exactness::Exactness;
+use crate::ops::mmvq_product::MMVQ_PRODUCT;
 use crate::ops::tuning::mmvq_rows::{CLASSES, PLAIN, class};
 
 /// A variant is taken where its time is below this share of that of `plain`.
@@ -29,6 +31,11 @@ pub struct Figure {
 /// Figures by shape of the matrix.
 type Shapes<'a> = BTreeMap<[usize; 2], Vec<&'a Figure>>;
 
+/// Whether a variant has bits of its own, which no table may choose.
+fn is_rounding(variant: &str) -> bool {
+    matches!(MMVQ_PRODUCT.promise_of(variant), Exactness::Rounding { .. })
+}
+
 /// The variant that a shape's figures name.
 fn choice(figures: &[&Figure]) -> &'static str {
     let plain = figures.iter().filter(|f| f.variant == PLAIN).map(|f| f.us).min_by(f64::total_cmp);
@@ -44,7 +51,7 @@ fn choice(figures: &[&Figure]) -> &'static str {
 #[must_use]
 pub fn lines(figures: &[Figure]) -> Vec<(Format, usize, [&'static str; CLASSES])> {
     let mut shapes: BTreeMap<(Format, usize), Shapes<'_>> = BTreeMap::new();
-    for figure in figures {
+    for figure in figures.iter().filter(|figure| !is_rounding(figure.variant)) {
         let of = shapes.entry((figure.format, figure.columns)).or_default();
         of.entry(figure.shape).or_default().push(figure);
     }
@@ -105,6 +112,7 @@ mod tests {
             figure(6144, PLAIN, 4.0),
             figure(6144, "il_r2", 3.0),
             figure(6144, "il_r4", 2.9),
+            figure(6144, "mma", 1.0), // has bits of its own
         ];
         assert_eq!(lines(&figures), [(Format::Q6_K, 2, [PLAIN, PLAIN, "il_r4", "il_r4", "il_r4"])]);
         let text = source(&figures, &known_card("H200").expect("known"), "abc", "2026-01-02");

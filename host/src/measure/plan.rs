@@ -2,11 +2,14 @@
 
 use varve_gpu::mmvq::Format;
 
+use super::attend::{Attend, AttendCase};
 use super::case::{MeasureError, Prepared};
 use super::dequantize::{Dequantize, DequantizeCase};
 use super::mmvq::{Mmvq, MmvqCase};
 use super::product::{Product, ProductCase};
-use super::{commit::Commit, out_norm::OutNorm, prompt::Prompt, window::Window};
+use super::scores::{Scores, ScoresCase};
+use super::topk::{Topk, TopkCase};
+use super::{commit::Commit, out_norm::OutNorm, plan_qsa, prompt::Prompt, window::Window};
 use crate::backend::Device;
 use crate::ops::DeltaSizes;
 use crate::ops::delta_commit::DELTA_COMMIT;
@@ -15,6 +18,9 @@ use crate::ops::delta_rec::{DELTA_REC, StateAfter};
 use crate::ops::dense_dequantize::DENSE_DEQUANTIZE;
 use crate::ops::dense_product::DENSE_PRODUCT;
 use crate::ops::mmvq_product::MMVQ_PRODUCT;
+use crate::ops::qsa_attend::QSA_ATTEND;
+use crate::ops::qsa_scores::QSA_SCORES;
+use crate::ops::qsa_topk::QSA_TOPK;
 use crate::ops::weights::Kind;
 
 /// Copies of the state that the L2 of no card holds: 40 times 3.1 MB.
@@ -39,6 +45,12 @@ pub enum Planned {
     Dequantize(DequantizeCase),
     /// `mmvq.product`.
     Mmvq(MmvqCase),
+    /// `qsa.topk`.
+    Topk(TopkCase),
+    /// `qsa.attend`.
+    Attend(AttendCase),
+    /// `qsa.scores`.
+    Scores(ScoresCase),
 }
 
 impl Planned {
@@ -51,6 +63,9 @@ impl Planned {
             Self::Product(_) => DENSE_PRODUCT.op,
             Self::Dequantize(_) => DENSE_DEQUANTIZE.op,
             Self::Mmvq(_) => MMVQ_PRODUCT.op,
+            Self::Topk(_) => QSA_TOPK.op,
+            Self::Attend(_) => QSA_ATTEND.op,
+            Self::Scores(_) => QSA_SCORES.op,
         }
     }
 
@@ -63,6 +78,9 @@ impl Planned {
             Self::Product(_) => DENSE_PRODUCT.base().name,
             Self::Dequantize(_) => DENSE_DEQUANTIZE.base().name,
             Self::Mmvq(_) => MMVQ_PRODUCT.base().name,
+            Self::Topk(_) => QSA_TOPK.base().name,
+            Self::Attend(_) => QSA_ATTEND.base().name,
+            Self::Scores(_) => QSA_SCORES.base().name,
         }
     }
 
@@ -80,6 +98,9 @@ impl Planned {
             Self::Product(sizes) => Box::new(Product::new(device, sizes, wanted)?),
             Self::Dequantize(sizes) => Box::new(Dequantize::new(device, sizes, wanted)?),
             Self::Mmvq(sizes) => Box::new(Mmvq::new(device, sizes, wanted)?),
+            Self::Topk(sizes) => Box::new(Topk::new(device, sizes, wanted)?),
+            Self::Attend(sizes) => Box::new(Attend::new(device, sizes, wanted)?),
+            Self::Scores(sizes) => Box::new(Scores::new(device, sizes, wanted)?),
         })
     }
 }
@@ -111,7 +132,7 @@ pub fn delta(device: &Device, tokens: &[usize]) -> Vec<Planned> {
 }
 
 /// Families that have a plan.
-pub const FAMILIES: [&str; 3] = ["delta", "dense", "mmvq"];
+pub const FAMILIES: [&str; 4] = ["delta", "dense", "mmvq", "qsa"];
 
 /// The plan of a family by name, as [`delta`].
 pub fn family(name: &str, device: &Device, tokens: &[usize]) -> Option<Vec<Planned>> {
@@ -119,6 +140,7 @@ pub fn family(name: &str, device: &Device, tokens: &[usize]) -> Option<Vec<Plann
         "delta" => Some(delta(device, tokens)),
         "dense" => Some(dense(device, tokens)),
         "mmvq" => Some(mmvq(device, tokens)),
+        "qsa" => Some(plan_qsa::qsa(device, tokens)),
         _ => None,
     }
 }

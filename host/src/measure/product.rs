@@ -7,7 +7,6 @@ use crate::backend::{Buffer, Device, Graph, Stream};
 use crate::ops::add::Add;
 use crate::ops::dense_product::{DENSE_PRODUCT, ProductSizes, product};
 use crate::ops::dispatch::Pick;
-use crate::ops::exactness::Exactness;
 use crate::ops::weights::{Kind, Weights};
 use crate::proof::random::{Array, Random};
 use half::{bf16, f16};
@@ -101,7 +100,7 @@ impl Product {
         case.graphs = promised_graphs(
             (DENSE_PRODUCT.op, &name),
             arms,
-            |name| DENSE_PRODUCT.row(name).map_or(Exactness::Bitwise, |row| row.exactness),
+            |variant| DENSE_PRODUCT.promise_of(variant),
             &mut operands,
             |operands| &mut operands.y,
             Operands::launch,

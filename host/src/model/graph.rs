@@ -190,6 +190,7 @@ impl Graph {
     ) -> Result<(), ModelError> {
         let (n, pick, stream) = (run.tokens, run.pick(), run.stream);
         s.ids.write(tokens)?;
+        s.attention.begin(run.rope.first, n)?;
         embed(pick, stream, &self.embedding.stored()?, &s.ids.line(n)?, &mut s.embedded.first_mut(n)?)?;
         probe.note_top("embed", &s.embedded, n)?;
         let streams = s.residual.width() / s.embedded.width();

@@ -1,10 +1,12 @@
 //! A model on a device, ready to run.
 
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 
 use super::config::Config;
 use super::graph::{Graph, Logits, Scratch};
 use super::products::ProductScratch;
+use super::profiled::Profiled;
 use super::rope::Rope;
 use super::run::{Probe, Run};
 use super::weights::Reader;
@@ -12,6 +14,7 @@ use super::{Checkpoint, LanguageModel, ModelError, OpenError, Sequence};
 use crate::backend::{Device, Stream};
 use crate::ops::dense_product::{DENSE_PRODUCT, MMA};
 use crate::ops::dispatch::Dispatch;
+use crate::ops::qsa_cells::CellKind;
 use crate::ops::switches::Switches;
 
 /// How a model is loaded.
@@ -26,6 +29,8 @@ pub struct LoadOptions {
     /// Products round neither vectors nor weights: the bits of a model whose weights are expanded to f32, but slow where a pass
     /// has few tokens, and without tensor cores where it has many.
     pub exact_products: bool,
+    /// Format of keys and values in layers that choose cells. Other attention layers keep f32.
+    pub cells: CellKind,
 }
 
 /// Tokens of a sequence where nobody says otherwise: keys and values are allocated in full.
@@ -37,7 +42,13 @@ pub const MAX_CHUNK: usize = 2048;
 
 impl Default for LoadOptions {
     fn default() -> Self {
-        Self { context: None, chunk: DEFAULT_CHUNK, switches: Switches::default(), exact_products: false }
+        Self {
+            context: None,
+            chunk: DEFAULT_CHUNK,
+            switches: Switches::default(),
+            exact_products: false,
+            cells: CellKind::F16,
+        }
     }
 }
 
@@ -55,6 +66,8 @@ pub struct Model {
     scratch: Option<Scratch>,
     products: RefCell<ProductScratch>,
     matrix_bytes: u64,
+    profiled: Option<Arc<Profiled>>,
+    cells: CellKind,
 }
 
 impl Model {
@@ -105,6 +118,8 @@ impl Model {
             graph,
             products: RefCell::new(products),
             matrix_bytes,
+            profiled: None,
+            cells: options.cells,
         })
     }
 
@@ -112,6 +127,14 @@ impl Model {
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// Times the launches of every pass from now on.
+    pub fn profile(&mut self) -> Arc<Profiled> {
+        let profiled = Arc::new(Profiled::new(&self.device));
+        self.stream.set_profile(profiled.profile());
+        self.profiled = Some(profiled.clone());
+        profiled
     }
 
     /// Memory of its matrices and tables on the device.
@@ -177,6 +200,9 @@ impl Model {
             products: &self.products,
         };
         self.graph.pass(&run, tokens, sequence, scratch, (logits, probe))?;
+        if let Some(profiled) = &self.profiled {
+            profiled.end_pass(tokens.len())?;
+        }
         sequence.position += tokens.len();
         let reach = self.config.ple.as_ref().map_or(0, |ple| ple.ngram - 1);
         sequence.last.extend(tokens);
@@ -198,7 +224,7 @@ impl LanguageModel for Model {
     }
 
     fn sequence(&self) -> Result<Sequence, ModelError> {
-        Ok(Sequence::new(&self.device, &self.config, self.context)?)
+        Ok(Sequence::new(&self.device, &self.config, self.cells, self.context)?)
     }
 
     fn forward(&mut self, sequence: &mut Sequence, tokens: &[u32]) -> Result<Vec<f32>, ModelError> {

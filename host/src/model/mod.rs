@@ -1,6 +1,7 @@
 //! Models: files and tokenizers, weights on a device, the layer graph, and the state of a sequence.
 
 mod boxed;
+mod cells;
 pub mod config;
 mod dtype;
 mod error;
@@ -16,6 +17,7 @@ mod metadata;
 pub mod ngram;
 mod open_error;
 mod products;
+mod profiled;
 pub mod quant;
 mod ranges;
 mod rope;
@@ -38,6 +40,7 @@ pub use load_error::LoadError;
 pub use loaded::{DEFAULT_CHUNK, DEFAULT_CONTEXT, LoadOptions, MAX_CHUNK, Model};
 pub use metadata::{Array, Metadata, Strings, Value};
 pub use open_error::OpenError;
+pub use profiled::{PassCosts, Profiled};
 pub use ranges::TensorInfo;
 pub use run::Probe;
 pub use sequence::Sequence;

@@ -25,6 +25,11 @@ impl<T: Pod> Rows<T> {
         Ok(rows)
     }
 
+    /// How many rows.
+    pub fn rows(&self) -> usize {
+        self.buffer.len() / self.width
+    }
+
     /// Values of a row.
     pub fn width(&self) -> usize {
         self.width
@@ -48,6 +53,11 @@ impl<T: Pod> Rows<T> {
     /// The first rows, to write.
     pub fn first_mut(&mut self, rows: usize) -> Result<ViewMut<'_, T, 2>, ShapeError> {
         self.columns_mut(rows, 0..self.width)
+    }
+
+    /// Rows `range`.
+    pub fn range(&self, range: Range<usize>) -> Result<View<'_, T, 2>, ShapeError> {
+        self.buffer.view_strided(range.start * self.width, [range.len(), self.width], [self.width, 1])
     }
 
     /// Rows `range`, to write.

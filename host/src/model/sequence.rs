@@ -6,7 +6,7 @@
 //! | convolution window | Gated DeltaNet layer | f32 `[3][channels]` |
 //! | keys and values | attention layer | f32 `[context][kv heads * head dim]`, twice |
 //! | block keys | attention layer with QSA | f32 `[context / ratio][index dim]` |
-//! | raw index keys | attention layer with QSA | f32 `[ratio - 1][index dim]` |
+//! | raw index keys | attention layer with QSA | f32 `[ratio - 1][index dim]`, and the dead key |
 //! | n-gram window | layer with an n-gram embedding | f32 `[(taps - 1) * longest n-gram][streams * hidden]` |
 //! | last tokens | sequence | as many ids as an n-gram reaches back |
 //!
@@ -18,6 +18,7 @@ use super::layers::attention::AttentionState;
 use super::layers::gdn::GdnState;
 use super::layers::ple::PleState;
 use crate::backend::{BackendError, Device};
+use crate::ops::qsa_cells::CellKind;
 
 /// The state of a sequence.
 pub struct Sequence {
@@ -38,11 +39,13 @@ pub(super) enum MixerState {
 }
 
 impl Sequence {
-    pub(super) fn new(device: &Device, config: &Config, context: usize) -> Result<Self, BackendError> {
+    pub(super) fn new(device: &Device, config: &Config, cells: CellKind, context: usize) -> Result<Self, BackendError> {
         let mixer = |kind: &LayerKind| {
             Ok(match kind {
                 LayerKind::Gdn => MixerState::Gdn(GdnState::new(device, &config.gdn)?),
-                LayerKind::Attention => MixerState::Attention(AttentionState::new(device, &config.attention, context)?),
+                LayerKind::Attention => {
+                    MixerState::Attention(AttentionState::new(device, &config.attention, cells, context)?)
+                }
             })
         };
         let ple = |sizes| PleState::new(device, sizes, config.wide());

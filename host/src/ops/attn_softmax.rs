@@ -1,4 +1,4 @@
-//! `attn.softmax`: gated attention over all visible tokens, or over the chosen blocks and the unfinished one.
+//! `attn.softmax`: gated attention over all visible tokens.
 
 use varve_gpu::attn::{MAX_DIM, SoftmaxParams, softmax_chunks};
 
@@ -25,21 +25,6 @@ pub static ATTN_SOFTMAX: Table<SoftmaxSizes, SoftmaxParams> = Table {
     )],
 };
 
-/// Which tokens are attended besides those of the unfinished block.
-#[derive(Clone, Copy, Debug)]
-pub enum Attend<'a> {
-    /// All that are visible.
-    All,
-    /// Where more than `chosen.dims[1]` complete blocks of `ratio` tokens are visible: those that `qsa.select` chose, u32
-    /// `[tokens, budget]`. Elsewhere all.
-    Blocks {
-        /// Tokens of a block.
-        ratio: usize,
-        /// The choice.
-        chosen: View<'a, u32, 2>,
-    },
-}
-
 /// Operands of [`softmax`].
 pub struct SoftmaxArgs<'a> {
     /// f32 `[tokens, heads * dim]`, normed and rotated, dense.
@@ -52,8 +37,6 @@ pub struct SoftmaxArgs<'a> {
     pub k: View<'a, f32, 2>,
     /// As `k`.
     pub v: View<'a, f32, 2>,
-    /// What is attended.
-    pub attend: Attend<'a>,
     /// f32 `[tokens, heads * dim]`, dense.
     pub y: ViewMut<'a, f32, 2>,
     /// Position of the first token.
@@ -62,7 +45,7 @@ pub struct SoftmaxArgs<'a> {
     pub dim: usize,
 }
 
-/// `y = sigmoid(gate) * softmax(q k^T / sqrt(dim)) v`, head by head, over the tokens that each token attends.
+/// `y = sigmoid(gate) * softmax(q k^T / sqrt(dim)) v`, head by head, over the tokens that each token sees.
 ///
 /// # Errors
 /// [`OpError::Layout`] or [`OpError::Value`] name the operand; nothing was enqueued then. [`OpError::Launch`] otherwise.
@@ -94,21 +77,12 @@ pub fn softmax(pick: Pick<'_>, stream: &Stream, mut args: SoftmaxArgs<'_>) -> Re
         let got = format!("{} of {positions}", args.first + tokens);
         return Err(OpError::Value { op, what: "last position", got, rule: "k and v must reach it" });
     }
-    let (chosen, ratio, blocks) = match &args.attend {
-        Attend::All => (std::ptr::null(), 1, 1),
-        Attend::Blocks { ratio, chosen } => {
-            chosen.expect(op, "chosen", [tokens, chosen.dims[1]])?;
-            chosen.expect_dense(op, "chosen")?;
-            (chosen.ptr(), count(op, "tokens of a block", (*ratio).max(1), 65_535)?, chosen.dims[1].max(1))
-        }
-    };
     let params = SoftmaxParams {
         gate_stride: rows_in(op, "gate", &args.gate, [tokens, gate_width])?,
         q: args.q.ptr(),
         gate: args.gate.ptr(),
         k: args.k.ptr(),
         v: args.v.ptr(),
-        chosen,
         y: args.y.ptr_mut(),
         first: count(op, "position", args.first, i32::MAX as u32)?,
         tokens: count(op, "tokens", tokens, i32::MAX as u32)?,
@@ -116,14 +90,11 @@ pub fn softmax(pick: Pick<'_>, stream: &Stream, mut args: SoftmaxArgs<'_>) -> Re
         kv_heads: count(op, "key heads", kv_heads, 65_535)?,
         dim,
         gate_head_stride: row_stride(op, "head stride of the gate", [args.gate_head_stride, 1], 4)?,
-        ratio,
-        blocks: count(op, "chosen blocks", blocks, i32::MAX as u32)?,
         scale: 1.0 / (args.dim as f32).sqrt(),
     };
     if tokens == 0 {
         return Ok(ATTN_SOFTMAX.base().name);
     }
-    // SAFETY: shapes, strides, alignment and positions were checked; chosen blocks are complete and visible, as
-    // `qsa.select` writes them; views borrow their buffers, and y's exclusively.
+    // SAFETY: shapes, strides, alignment and positions were checked; views borrow their buffers, and y's exclusively.
     unsafe { ATTN_SOFTMAX.enqueue(pick, stream, &SoftmaxSizes { tokens, heads }, params) }
 }

@@ -87,6 +87,12 @@ impl<A, P: Copy + 'static> Table<A, P> {
         (self.op, self.rows.iter().map(|row| row.name).collect())
     }
 
+    /// What row `name` promises; no other name has results to hold to it.
+    #[must_use]
+    pub fn promise_of(&self, name: &str) -> Exactness {
+        self.row(name).map_or(Exactness::Bitwise, |row| row.exactness)
+    }
+
     /// In one word what the variant of that name promises.
     pub fn word_of(&self, name: &str) -> &'static str {
         self.row(name).map_or("unknown", |row| row.exactness.word())

@@ -1,6 +1,6 @@
 //! `mmvq.product`: `y = x W^T` for a quantized matrix and one to eight quantized vectors.
 
-use varve_gpu::mmvq::{Format, Instance, ProductParams, fused, hoist, hoist_b3, hoist_b5, il, plain, plain_slot};
+use varve_gpu::mmvq::{Format, Instance, ProductParams, fused, hoist, hoist_b3, hoist_b5, il, mma, plain, plain_slot};
 
 use super::add::Add;
 use super::checks::{aligned, axis, count, row_stride};
@@ -70,10 +70,16 @@ fn interleaved(ask: &QuantizedProductSizes, list: &'static [Instance], rows: usi
     ask.find(list, room, Some(rows)).ok_or_else(none)
 }
 
+/// Whether every other row of the matrix is not 4-byte aligned, and why that is refused.
+fn odd_blocks(ask: &QuantizedProductSizes) -> bool {
+    ask.format == Format::Q6_K && !ask.n_in.is_multiple_of(2 * Format::Q6_K.block().0)
+}
+const ODD_BLOCKS: &str = "rows of an odd number of blocks: every other row is not 4-byte aligned";
+
 /// As [`interleaved`], for kernels that load words of 32 bits wherever a row of Q6_K has them.
 fn hoisted(ask: &QuantizedProductSizes, list: &'static [Instance], rows: usize) -> Found {
-    if ask.format == Format::Q6_K && !ask.n_in.is_multiple_of(2 * Format::Q6_K.block().0) {
-        return Err("rows of an odd number of blocks: every other row is not 4-byte aligned".into());
+    if odd_blocks(ask) {
+        return Err(ODD_BLOCKS.into());
     }
     interleaved(ask, list, rows)
 }
@@ -104,6 +110,34 @@ fn fused_launch(ask: &QuantizedProductSizes) -> Launch {
     let blocks = ask.n_out.div_ceil(fused::warps(room) as usize).min(ask.sms as usize);
     let dynamic_shared = fused_shared(ask.format, ask.columns, ask.n_in);
     Launch { dynamic_shared, ..Launch::new(axis(blocks), fused::bounds(room).threads) }
+}
+
+/// The block of `mma`, if rows of that length fit.
+fn mma_block(ask: &QuantizedProductSizes) -> Option<mma::Block> {
+    let ((values, bytes), n_in) = (ask.format.block(), u32::try_from(ask.n_in).ok()?);
+    mma::Block::of(n_in, u32::try_from(ask.n_in / values * bytes).ok()?)
+}
+
+/// The instance of `mma`, which quantizes all vectors itself.
+fn on_tensor_cores(ask: &QuantizedProductSizes) -> Found {
+    if !ask.as_they_are {
+        return Err("the vectors are not there in f32, 16 bytes aligned, with a stride of fours".into());
+    }
+    if odd_blocks(ask) {
+        return Err(ODD_BLOCKS.into());
+    }
+    let why =
+        || format!("rows of {} values are not one to three units of 128 for each warp, or are too long", ask.n_in);
+    let block = mma_block(ask).ok_or_else(why)?;
+    let none = || format!("no instance for {}", ask.format.name());
+    ask.find(mma::INSTANCES, mma::COLUMNS, Some(block.own as usize)).ok_or_else(none)
+}
+
+/// Its launch: a block an SM, as far as there are tiles.
+fn mma_launch(ask: &QuantizedProductSizes) -> Launch {
+    let (threads, dynamic_shared) = mma_block(ask).map_or((32, 0), |block| (block.threads, block.shared_bytes));
+    let blocks = ask.n_out.div_ceil(mma::ROWS as usize).min(ask.sms as usize);
+    Launch { dynamic_shared, ..Launch::new(axis(blocks), threads) }
 }
 
 /// The base's: its columns are at least the call's.
@@ -139,8 +173,23 @@ macro_rules! variant {
 
 /// The variant that quantizes one or two vectors itself.
 pub const FUSED: &str = "fused";
+/// The variant that quantizes all of them.
+pub const MMA: &str = "mma";
 
-/// The variants. All give the same bits; which one runs, the table of rows says (`tuning::mmvq_rows`).
+/// One launch, which may start beside the one ahead.
+const EARLY: Option<Staged<QuantizedProductSizes, ProductParams>> = Some(Staged {
+    scratch_floats: |_| 0,
+    steps: |_, call, _| vec![Step { early: true, kernel: call.kernel, launch: call.launch, params: call.params }],
+});
+
+/// Whether a variant takes so many vectors as they are, not quantized.
+#[must_use]
+pub fn quantizes_itself(variant: &str, columns: usize) -> bool {
+    variant == MMA || variant == FUSED && columns <= fused::QUANTIZES
+}
+
+/// The variants. All but `mma`, which only a switch takes, give the same bits; which one runs, the table of rows says
+/// (`tuning::mmvq_rows`).
 pub static MMVQ_PRODUCT: Table<QuantizedProductSizes, ProductParams> = Table {
     op: "mmvq.product",
     rows: &[
@@ -148,15 +197,23 @@ pub static MMVQ_PRODUCT: Table<QuantizedProductSizes, ProductParams> = Table {
             name: FUSED,
             kernel: |ask| fusing(ask).map(|instance| instance.kernel),
             launch: fused_launch,
-            staged: Some(Staged {
-                scratch_floats: |_| 0,
-                steps: |_, call, _| {
-                    vec![Step { early: true, kernel: call.kernel, launch: call.launch, params: call.params }]
-                },
-            }),
+            staged: EARLY,
             needs: Needs { cc: 90, spread: Spread::Any },
             preferred: Preferred::Tabled(|ask| ask.wanted),
             exactness: Exactness::Bitwise,
+        },
+        Variant {
+            name: MMA,
+            kernel: |ask| on_tensor_cores(ask).map(|instance| instance.kernel),
+            launch: mma_launch,
+            staged: EARLY,
+            needs: Needs { cc: 90, spread: Spread::Any },
+            preferred: Preferred::OptIn,
+            exactness: Exactness::Rounding {
+                bound: 1e-4,
+                ordinary: 1e-4,
+                derived: "exactness.md#mmvq-on-tensor-cores",
+            },
         },
         variant!("hoist_b5_r1", hoisted, hoist_b5::INSTANCES, 1),
         variant!("hoist_b5_r2", hoisted, hoist_b5::INSTANCES, 2),
@@ -187,7 +244,7 @@ pub struct QuantizedMatrix<'a> {
 }
 
 /// `y[c] = W x[c]` (+ what is added): W `[n_out, n_in]` in blocks of its format, x quantized, y f32 `[columns, n_out]`. The
-/// bits of a vector's result depend neither on the variant nor on the other vectors.
+/// bits of a vector's result do not depend on the other vectors, nor, but for `mma`, on the variant.
 ///
 /// # Errors
 /// [`OpError::Layout`] or [`OpError::Value`] name the operand; nothing was enqueued then. Otherwise as
@@ -291,8 +348,7 @@ impl<'a> Vectors<'a> {
             Pick::Best(dispatch) => MMVQ_PRODUCT.select(dispatch, device, &sizes)?.variant,
             Pick::Named(name) => name,
         };
-        let quantizes_itself = taken == FUSED && columns <= fused::QUANTIZES;
-        if !quantizes_itself && !self.is_quantized {
+        if !quantizes_itself(taken, columns) && !self.is_quantized {
             quantize(Pick::Named(MMVQ_QUANTIZE.base().name), stream, &self.x, &mut self.to)?;
             self.is_quantized = true;
         }

@@ -33,9 +33,13 @@ pub mod moe_silu_mul;
 pub mod norm_rms;
 pub mod ple_conv;
 pub mod ple_gate;
-pub mod qsa_block_keys;
+pub mod qsa_append;
+pub mod qsa_attend;
+pub mod qsa_cells;
 pub mod qsa_scores;
-pub mod qsa_select;
+pub mod qsa_steps;
+pub mod qsa_store;
+pub mod qsa_topk;
 mod quads;
 mod reason;
 pub mod switches;
@@ -65,9 +69,11 @@ pub fn list() -> Vec<Listed> {
         norm_rms::NORM_RMS.listed(),
         attn_norm_rope::ATTN_NORM_ROPE.listed(),
         attn_softmax::ATTN_SOFTMAX.listed(),
-        qsa_block_keys::QSA_BLOCK_KEYS.listed(),
+        qsa_append::QSA_APPEND.listed(),
         qsa_scores::QSA_SCORES.listed(),
-        qsa_select::QSA_SELECT.listed(),
+        qsa_topk::QSA_TOPK.listed(),
+        qsa_store::QSA_STORE.listed(),
+        qsa_attend::QSA_ATTEND.listed(),
         hyper_expand::HYPER_EXPAND.listed(),
         hyper_squeeze::HYPER_SQUEEZE.listed(),
         hyper_mix::HYPER_MIX.listed(),

@@ -87,3 +87,20 @@ fn what_cannot_be_done_is_said() {
         assert!(words.iter().all(|word| ran.stderr.contains(word)), "{}", ran.stderr);
     }
 }
+
+#[test]
+fn a_profile_splits_the_time_of_prompt_and_reply_by_kernel() {
+    let ran = generate(&["-p", "fn main() {", "-n", "3", "--profile", "--json"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let rows = ran.rows();
+    for phase in ["prompt", "decode"] {
+        let rows: Vec<&Value> = rows.iter().filter(|row| row["phase"] == phase).collect();
+        let share: f64 = rows.iter().map(|row| row["share"].as_f64().unwrap()).sum();
+        assert!((share - 1.0).abs() < 1e-9, "{phase}: {share}");
+        let recurrence = rows.iter().find(|row| row["variant"].as_str().unwrap().starts_with("delta.rec/"));
+        let recurrence = recurrence.unwrap_or_else(|| panic!("no recurrence in {phase}: {}", ran.stdout));
+        assert!(recurrence["us_per_token"].as_f64().unwrap() > 0.0, "{recurrence}");
+    }
+    let decode = rows.iter().find(|row| row["phase"] == "decode" && row["variant"] == "qsa.append/warp").unwrap();
+    assert_eq!((&decode["tokens"], &decode["launches_per_token"]), (&2.into(), &1.0.into()), "one layer, two passes");
+}

@@ -32,6 +32,7 @@ fn functions_of_one_argument_have_the_hosts_bits() {
             x.round_ties_even(),
             x.floor(),
             x.abs(),
+            (x as i32) as f32,
         ]
     });
 }

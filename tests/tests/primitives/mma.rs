@@ -180,6 +180,19 @@ fn s8_products_are_exact_and_wrap() {
     });
 }
 
+/// A product of 16 k is one of 32 whose second half is zero.
+#[test]
+fn s8_products_of_16_k_are_exact_and_wrap() {
+    let mut rows = noise_rows::<MMA_INPUT>(45, LANES);
+    rows[0][6] = i32::MIN.cast_unsigned();
+    for row in &mut rows {
+        (row[2], row[3], row[5]) = (0, 0, 0);
+    }
+    products(&PROBE_MMA_S8_K16, &S8, &rows, |rig, d, c, sum, _| {
+        assert_eq!(d, c.wrapping_add((sum as i32).cast_unsigned()), "{rig}");
+    });
+}
+
 /// The check above can fail: a lane's fragment moved to another lane is noticed.
 #[test]
 #[should_panic(expected = "probe_mma_f16")]

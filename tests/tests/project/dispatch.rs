@@ -7,6 +7,7 @@ use varve::ops::delta_out_norm::{DELTA_OUT_NORM, OutNormSizes, OutputGate};
 use varve::ops::delta_rec::DELTA_REC;
 use varve::ops::dense_product::{DENSE_PRODUCT, ProductSizes, expanded_to};
 use varve::ops::dispatch::{Dispatch, OpError, Reason};
+use varve::ops::qsa_topk::{QSA_TOPK, TopkSizes};
 use varve::ops::weights::Kind;
 use varve::ops::{DeltaSizes, exactness::Exactness};
 
@@ -56,6 +57,21 @@ fn head_ratios_without_an_instance_take_the_base() {
     let explained = DELTA_REC.explain(&Dispatch::default(), &card("H200"), &sizes);
     let lanes = explained.iter().find(|row| row.variant == "lanes").unwrap();
     assert!(matches!(&lanes.reason, Some(Reason::Sizes(why)) if why.contains("6 value heads")), "{:?}", lanes.reason);
+}
+
+#[test]
+fn selections_go_by_rows_and_capacity() {
+    let chosen = |name: &str, rows: usize, cells: usize| {
+        let sizes = TopkSizes { rows, max_blocks: cells / 4 + 2 };
+        QSA_TOPK.select(&Dispatch::default(), &card(name), &sizes).expect("the base runs everywhere").variant
+    };
+    let long = 262_144;
+    assert_eq!([1, 16, 17].map(|rows| chosen("H200", rows, long)), ["cluster", "cluster", "wide"]);
+    assert_eq!(chosen("H200", 4, 1_310_704), "cluster");
+    assert_eq!(chosen("H200", 4, 1_310_720), "split", "the keys of a block of threads do not fit");
+    assert_eq!([1, 8, 9].map(|rows| chosen("A100", rows, long)), ["split", "split", "wide"]);
+    assert_eq!([32_768, 65_536, 131_072].map(|cells| chosen("T4", 4, cells)), ["reg", "split", "split"]);
+    assert_eq!([131_072, 135_160, 135_164].map(|cells| chosen("RTX 4090", 2048, cells)), ["reg", "reg", "wide"]);
 }
 
 #[test]

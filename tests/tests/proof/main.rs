@@ -1,6 +1,7 @@
 //! The proof library against results from elsewhere: its FP64 reference, and the kernels themselves.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod attend;
 mod call;
 mod chunked;
 mod kernels;

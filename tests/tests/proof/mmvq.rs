@@ -1,5 +1,5 @@
-//! Quantized products: that the tests of their tails would notice a missing select, and that oracle and kernels cut blocks
-//! into the same calls.
+//! Quantized products: that the tests of their tails would notice a missing select, that oracle and kernels cut blocks into the
+//! same calls, and that tiles of `mma` take turns in shared memory, for which parity's matrices are too small on the emulator.
 
 use cuda_std::kernel;
 use cuda_std::launch::Bounds;
@@ -7,7 +7,7 @@ use varve::backend::{Device, EmulatorConfig, Launch};
 use varve::proof::reference::mmvq as reference;
 use varve_gpu::format::il;
 use varve_gpu::mmvq::call::{ANCHORED, Call, Iq2Xs, Iq3S, Iq4Nl, Iq4Xs, Q3K, Q4K, Q5K, Q6K, Q8Zero};
-use varve_gpu::mmvq::{Format, ProductParams, hoist};
+use varve_gpu::mmvq::{Format, ProductParams, hoist, mma};
 
 const BOUNDS: Bounds = hoist::BOUNDS;
 
@@ -65,6 +65,60 @@ fn a_tail_without_its_select_is_noticed() {
     };
     assert_eq!(run(&WITH_SELECT).to_bits(), want.to_bits());
     assert_ne!(run(&WITHOUT_SELECT).to_bits(), want.to_bits(), "the last block counts once for every lane past it");
+}
+
+/// Ten tiles in one block, six of which are under way at once, in three blocks, and in a block each: the same bits, near the exact ones.
+#[test]
+fn tiles_that_take_turns_are_those_that_do_not() {
+    let (n, n_out, columns) = (512, 9 * 16 + 5, 3);
+    let x: Vec<f32> = (0..columns * n).map(|i| (i as f32 * 0.37).sin()).collect();
+    for instance in mma::INSTANCES.iter().filter(|instance| instance.rows == 1) {
+        let (values, bytes) = instance.format.block();
+        let row_bytes = n / values * bytes;
+        let mut weights: Vec<u8> = (0..n_out * row_bytes).map(|i| (i * 73 + i / 251 * 37 + 11) as u8).collect();
+        for block in weights.chunks_exact_mut(bytes) {
+            for &at in instance.format.scales() {
+                block[at..at + 2].copy_from_slice(&0x2c00u16.to_le_bytes());
+            }
+        }
+        let block = mma::Block::of(n as u32, row_bytes as u32).unwrap();
+        assert_eq!((block.own, block.threads), (1, 128));
+        let device = Device::emulator(EmulatorConfig::default());
+        let (w, x_there) = (device.upload(&weights).unwrap(), device.upload(&x).unwrap());
+        let run = |blocks: u32| {
+            let mut y = device.upload(&vec![f32::NAN; columns * n_out]).unwrap();
+            let params = ProductParams {
+                w: w.as_ptr(),
+                x: x_there.as_ptr(),
+                q8: std::ptr::null(),
+                il: std::ptr::null(),
+                y: y.as_mut_ptr(),
+                add: std::ptr::null(),
+                n_in: n as u32,
+                n_out: n_out as u32,
+                columns: columns as u32,
+                y_stride: n_out as u32,
+                add_stride: 0,
+                x_stride: n as u32,
+            };
+            let launch = Launch { dynamic_shared: block.shared_bytes, ..Launch::new(blocks, block.threads) };
+            // SAFETY: matrix, vectors and results are as long as the sizes say, and outlive the launch.
+            unsafe { device.stream().unwrap().launch(instance.kernel, launch, params) }.unwrap();
+            y.read().unwrap()
+        };
+        let apart = run(10);
+        for blocks in [1, 3] {
+            assert!(run(blocks).iter().zip(&apart).all(|(a, b)| a.to_bits() == b.to_bits()), "{blocks} blocks");
+        }
+        for (c, x) in x.chunks_exact(n).enumerate() {
+            let x = reference::blocks(&reference::quantize(x));
+            for row in 0..n_out {
+                let near = reference::near_row(instance.format, &weights[row * row_bytes..][..row_bytes], &x);
+                let got = f64::from(apart[c * n_out + row]);
+                assert!((got - near.value).abs() <= near.slack, "{:?}, row {row}: {got}, {near:?}", instance.format);
+            }
+        }
+    }
 }
 
 #[test]

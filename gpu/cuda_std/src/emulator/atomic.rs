@@ -16,6 +16,17 @@ fn word<'a>(p: *const u32, source: Source) -> &'a AtomicU32 {
     unsafe { AtomicU32::from_ptr(p.cast_mut()) }
 }
 
+/// [`word`] in the block's shared memory.
+#[inline(never)]
+fn shared_word<'a>(p: *const u32, source: Source) -> &'a AtomicU32 {
+    // SAFETY: the running block; the reference ends before anything else uses it.
+    if let Err(fault) = unsafe { (*context::block()).check_shared(p as usize, 4, Access::Atomic, source) } {
+        raise(fault);
+    }
+    // SAFETY: within the block's arena, aligned to 4; others access it by atomics only.
+    unsafe { AtomicU32::from_ptr(p.cast_mut()) }
+}
+
 #[inline(never)]
 fn check(address: usize, source: Source) {
     // SAFETY: the running block; the reference ends before anything else uses it.
@@ -29,7 +40,7 @@ fn check(address: usize, source: Source) {
 
 /// Lets the other threads run, after a look at memory that may have to be repeated.
 #[inline(never)]
-fn poll(source: Source) {
+pub(super) fn poll(source: Source) {
     let block: *mut Block = context::block();
     let linear = context::with(|c| c.linear.get());
     let set = |status, ready: bool| {
@@ -100,6 +111,16 @@ operations! {
             }
         }
     };
+}
+
+/// Host body of [`atomic::add_shared_u32`](crate::atomic::add_shared_u32).
+///
+/// # Safety
+/// Nothing but atomics races with the access; range and alignment are checked.
+#[inline(always)]
+#[track_caller]
+pub(crate) unsafe fn add_shared_u32(p: *mut u32, v: u32) {
+    shared_word(p, Location::caller()).fetch_add(v, Ordering::Relaxed);
 }
 
 /// Host body of [`atomic::load_acquire_u32`](crate::atomic::load_acquire_u32).

@@ -60,7 +60,7 @@ pub(crate) use super::proxy::fence_async_shared;
 /// The callers suspend it themselves, inlined into the kernel: were the switch in here, each resumed thread would leave
 /// this function by a return that the CPU predicts wrongly (66 ns a barrier and thread instead of 39, Zen 3).
 #[inline(never)]
-fn arrive(primitive: &'static Primitive, id: u32, threads: Option<u32>, wait: bool, source: Source) -> bool {
+pub(super) fn arrive(primitive: &'static Primitive, id: u32, threads: Option<u32>, wait: bool, source: Source) -> bool {
     let block = context::block();
     let linear = context::with(|c| c.linear.get());
     // SAFETY: the running block; this exclusive reference ends before the thread is suspended.

@@ -89,6 +89,8 @@ pub(crate) struct Block {
     pub proxy: Option<Proxy>,
     /// Polls of memory in this turn of the block.
     pub polls: u32,
+    /// How often its cluster has gathered with it.
+    pub gathered: u64,
     pub fault: Option<Fault>,
     /// Message and place of a panic under way.
     pub panic: Option<(String, String)>,
@@ -125,6 +127,7 @@ impl Block {
             proxy: grid.products.then(|| Proxy::new(size as usize, arena.len())),
             arena,
             polls: 0,
+            gathered: 0,
             fault: None,
             panic: None,
             hits: [Hit { base: context::NO_RANGE, len: 16 }; 4],
@@ -159,6 +162,7 @@ impl Block {
             proxy.start();
         }
         self.polls = 0;
+        self.gathered = 0;
     }
 
     /// The launch.

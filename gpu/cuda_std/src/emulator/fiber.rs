@@ -54,9 +54,11 @@ impl Runner {
         unsafe { &mut *self.block }
     }
 
-    /// Prepares block `linear` of the grid; the one before is done.
-    pub fn start(&mut self, linear: u64) {
-        self.block().start(linear);
+    /// Prepares block `linear` of the grid; the one before is done. Gives the address of its shared memory.
+    pub fn start(&mut self, linear: u64) -> usize {
+        let block = self.block();
+        block.start(linear);
+        block.arena.base() as usize
     }
 
     /// Number of the block in the grid.

@@ -33,6 +33,11 @@ pub(crate) fn floor(x: f32) -> f32 {
 }
 
 #[inline(always)]
+pub(crate) fn to_i32(x: f32) -> i32 {
+    x as i32
+}
+
+#[inline(always)]
 pub(crate) fn max(a: f32, b: f32) -> f32 {
     if a.is_nan() || b > a {
         b

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::cluster::Cluster;
 use super::context;
 use super::fault::Fault;
 use super::fiber::{Runner, Turn, catch_kernel_panics};
@@ -124,6 +125,10 @@ pub(crate) struct Grid {
     pub body: Body,
     /// Products of warpgroups may occur: writes to shared memory are remembered for them.
     pub products: bool,
+    /// Blocks that start together.
+    pub cluster: u32,
+    /// Clusters in the order of their blocks; empty where a block is one.
+    pub clusters: Vec<Cluster>,
     /// A bit for each range that was touched.
     touched: Vec<AtomicU64>,
     order: BlockOrder,
@@ -159,7 +164,12 @@ pub unsafe fn run<P: Copy>(kernel: &Kernel<P>, launch: &Launch, params: P, optio
     }
     let data = (kernel.entry(), params);
     let body = Body { data: (&raw const data).cast(), call: call::<P> };
-    run_grid(symbol, launch, options, body, kernel.sm() >= 90)
+    let cluster = kernel.info().cluster;
+    if !launch.grid[0].is_multiple_of(cluster) {
+        let (what, value) = ("blocks along x beyond whole clusters", (launch.grid[0] % cluster).into());
+        return Err(Fault::LaunchLimit { kernel: symbol.to_owned(), what, value, limit: 0 });
+    }
+    run_grid(symbol, launch, options, body, (kernel.sm() >= 90, cluster))
 }
 
 /// Runs `body` as every thread of a launch, to its end; `name` stands for the kernel in faults.
@@ -178,7 +188,7 @@ pub unsafe fn launch(name: &str, launch: &Launch, options: &Options, body: impl 
     fn caller<F: Fn()>(_: &F) -> unsafe fn(*const ()) {
         call::<F>
     }
-    run_grid(name, launch, options, Body { data: (&raw const body).cast(), call: caller(&body) }, true)
+    run_grid(name, launch, options, Body { data: (&raw const body).cast(), call: caller(&body) }, (true, 1))
 }
 
 /// True where this CPU has AVX2 and FMA, so that kernels run in their wide form.
@@ -217,7 +227,14 @@ fn check_limits(kernel: &str, launch: &Launch, limits: &Limits) -> Result<(), Fa
 /// Emulated threads that may be alive at once: each has two memory mappings, and Linux allows 65,530.
 const ALIVE_MAX: u64 = 16_384;
 
-fn run_grid(kernel: &str, launch: &Launch, options: &Options, body: Body, products: bool) -> Result<Stats, Fault> {
+/// Runs `body`; `products` and `cluster` as in [`Grid`].
+fn run_grid(
+    kernel: &str,
+    launch: &Launch,
+    options: &Options,
+    body: Body,
+    (products, cluster): (bool, u32),
+) -> Result<Stats, Fault> {
     assert!(!context::in_kernel(), "a kernel cannot launch a kernel on the emulator");
     catch_kernel_panics();
     let ranges = memory::snapshot();
@@ -230,7 +247,9 @@ fn run_grid(kernel: &str, launch: &Launch, options: &Options, body: Body, produc
         ranges,
         body,
         products,
-        order: BlockOrder::new(blocks, options.seed),
+        cluster,
+        clusters: Cluster::all(blocks, cluster),
+        order: BlockOrder::new(blocks / u64::from(cluster), options.seed),
         next: AtomicU64::new(0),
         done: AtomicU64::new(0),
         resumes: AtomicU64::new(0),
@@ -239,7 +258,7 @@ fn run_grid(kernel: &str, launch: &Launch, options: &Options, body: Body, produc
         fault: Mutex::new(None),
     };
     let wanted = if options.workers == 0 { rayon::current_num_threads() } else { options.workers };
-    let workers = (wanted as u64).min(blocks).min((ALIVE_MAX / u64::from(launch.threads())).max(1));
+    let workers = (wanted as u64).min(blocks).min((ALIVE_MAX / u64::from(launch.threads() * cluster)).max(1));
     if workers == 1 {
         grid.work();
     } else {
@@ -267,13 +286,13 @@ impl Grid {
         let mut quiet = (self.done.load(Ordering::Relaxed), Instant::now());
         while !self.stop.load(Ordering::Relaxed) {
             let resumed = if prefer_parked { parked.pop_front() } else { None };
-            let mut runner = match resumed.or_else(|| self.start_next(blocks, &mut idle)).or_else(|| parked.pop_front())
-            {
-                Some(runner) => runner,
-                None => break,
-            };
+            // Of a cluster all blocks must start, but one after the other is enough: each has many threads.
+            let may_begin = self.cluster == 1 || parked.is_empty();
+            let started = resumed.or_else(|| self.start_next(blocks, may_begin, &mut idle));
+            let Some(mut runner) = started.or_else(|| parked.pop_front()) else { break };
             match runner.turn() {
                 Turn::Done => {
+                    self.leave(&mut runner);
                     self.done.fetch_add(1, Ordering::Relaxed);
                     self.static_shared.fetch_max(runner.static_shared() as u64, Ordering::Relaxed);
                     self.resumes.fetch_add(runner.take_resumes(), Ordering::Relaxed);
@@ -293,21 +312,40 @@ impl Grid {
                     }
                     parked.push_back(runner);
                 }
-                Turn::Failed(fault) => self.fail(runner.linear(), fault),
+                Turn::Failed(fault) => {
+                    self.leave(&mut runner);
+                    self.fail(runner.linear(), fault);
+                }
             }
         }
+        parked.iter_mut().for_each(|runner| self.leave(runner));
     }
 
-    /// Prepares the next block that nobody has started.
-    fn start_next(&self, blocks: u64, idle: &mut Vec<Runner>) -> Option<Runner> {
-        let k = self.next.fetch_add(1, Ordering::Relaxed);
-        if k >= blocks {
-            self.next.store(blocks, Ordering::Relaxed);
-            return None;
-        }
+    /// Prepares the next block that nobody has started; the first one of a cluster only if it `may_begin`.
+    fn start_next(&self, blocks: u64, may_begin: bool, idle: &mut Vec<Runner>) -> Option<Runner> {
+        let cluster = u64::from(self.cluster);
+        let next = |k: u64| (k < blocks && (may_begin || !k.is_multiple_of(cluster))).then_some(k + 1);
+        let k = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
         let mut runner = idle.pop().unwrap_or_else(|| Runner::new(self));
-        runner.start(self.order.at(k));
+        let linear = self.order.at(k / cluster) * cluster + k % cluster;
+        let shared = runner.start(linear);
+        if let Some(cluster) = self.cluster_of(linear) {
+            cluster.enter((linear % u64::from(self.cluster)) as usize, shared);
+        }
         Some(runner)
+    }
+
+    /// The cluster of a block, if there are any.
+    pub fn cluster_of(&self, linear: u64) -> Option<&Cluster> {
+        self.clusters.get((linear / u64::from(self.cluster)) as usize)
+    }
+
+    /// Notes that a block's shared memory is about to go.
+    fn leave(&self, runner: &mut Runner) {
+        let linear = runner.linear();
+        if let Some(cluster) = self.cluster_of(linear) {
+            cluster.leave((linear % u64::from(self.cluster)) as usize);
+        }
     }
 
     /// Notes a fault; the one of the lowest block is kept. No further block starts.

@@ -187,3 +187,19 @@ products! {
     mma_m16n8k8_tf32, MMA_M16N8K8_TF32, f32, f32::to_bits, f32::from_bits, product_tf32;
     mma_m16n8k32_s8, MMA_M16N8K32_S8, i32, i32::cast_unsigned, u32::cast_signed, product_s8;
 }
+
+static MMA_M16N8K16_S8: Primitive = Primitive { name: "mma_m16n8k16_s8", aligned: true };
+
+/// Host body of the product of this name in [`mma`](crate::mma): the first half of the k of one with 32, whose other half
+/// is zero.
+#[inline(always)]
+#[track_caller]
+#[must_use]
+pub(crate) fn mma_m16n8k16_s8(a: [u32; 2], b: u32, c: [i32; 4]) -> [i32; 4] {
+    let mut words = [0; 10];
+    words[..2].copy_from_slice(&a);
+    words[B] = b;
+    words[C..].copy_from_slice(&c.map(i32::cast_unsigned));
+    gather(&MMA_M16N8K16_S8, FULL_MASK, &mut words, product_s8, Location::caller());
+    std::array::from_fn(|i| words[i].cast_signed())
+}

@@ -15,6 +15,7 @@
 pub(crate) mod atomic;
 pub(crate) mod barrier;
 pub(crate) mod bulk;
+pub(crate) mod cluster;
 pub(crate) mod copy;
 pub(crate) mod float;
 pub(crate) mod global;

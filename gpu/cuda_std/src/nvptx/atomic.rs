@@ -60,6 +60,19 @@ read_modify_write! {
 }
 
 #[inline(always)]
+pub(crate) unsafe fn add_shared_u32(p: *mut u32, v: u32) {
+    // SAFETY: the caller keeps the contract of `atomic::add_shared_u32`.
+    unsafe {
+        asm!(
+            "red.relaxed.cta.shared.add.u32 [{p}], {v};",
+            p = in(reg32) super::shared_address(p.cast_const().cast()),
+            v = in(reg32) v,
+            options(nostack, preserves_flags)
+        );
+    }
+}
+
+#[inline(always)]
 pub(crate) unsafe fn load_acquire_u32(p: *const u32) -> u32 {
     let v: u32;
     // SAFETY: the caller keeps the contract of `atomic::load_acquire_u32`.

@@ -57,6 +57,21 @@ pub(crate) fn floor(x: f32) -> f32 {
 }
 
 #[inline(always)]
+pub(crate) fn to_i32(x: f32) -> i32 {
+    let i: i32;
+    // SAFETY: registers only.
+    unsafe {
+        asm!(
+            "cvt.rzi.s32.f32 {i}, {x};",
+            x = in(reg32) x,
+            i = lateout(reg32) i,
+            options(pure, nomem, nostack, preserves_flags)
+        );
+    }
+    i
+}
+
+#[inline(always)]
 pub(crate) fn max(a: f32, b: f32) -> f32 {
     // SAFETY: see `fma`.
     unsafe { nvvm_fmax(a, b) }

@@ -90,3 +90,25 @@ mma! {
     mma_m16n8k8_tf32 = "m16n8k8.row.col.f32.tf32.tf32.f32", f32;
     mma_m16n8k32_s8 = "m16n8k32.row.col.s32.s8.s8.s32", i32;
 }
+
+#[inline(always)]
+pub(crate) fn mma_m16n8k16_s8(a: [u32; 2], b: u32, c: [i32; 4]) -> [i32; 4] {
+    require_sm80::<()>();
+    let [mut c0, mut c1, mut c2, mut c3] = c;
+    // SAFETY: registers only; the faces ask that the whole warp comes here.
+    unsafe {
+        asm!(
+            "mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32",
+            "{{{c0}, {c1}, {c2}, {c3}}}, {{{a0}, {a1}}}, {{{b}}}, {{{c0}, {c1}, {c2}, {c3}}};",
+            a0 = in(reg32) a[0],
+            a1 = in(reg32) a[1],
+            b = in(reg32) b,
+            c0 = inout(reg32) c0,
+            c1 = inout(reg32) c1,
+            c2 = inout(reg32) c2,
+            c3 = inout(reg32) c3,
+            options(nomem, nostack, preserves_flags)
+        );
+    }
+    [c0, c1, c2, c3]
+}

@@ -4,6 +4,7 @@ use super::{Config, FeedForward, LayerKind};
 use crate::model::OpenError;
 use varve_gpu::attn::MAX_DIM;
 use varve_gpu::geometry::HEAD_DIM;
+use varve_gpu::qsa::{HEAD_DIM as QSA_HEAD_DIM, INDEX_DIM, INDEX_HEADS, RATIO};
 
 /// Most layers, far beyond any model.
 const MAX_LAYERS: usize = 1024;
@@ -69,11 +70,14 @@ fn attention(check: &Checker<'_>, c: &Config) -> Result<(), OpenError> {
     check.rule("rotary channels", a.rotary, rotary, "they must be a multiple of 8 within the head")?;
     check.rule("rope_theta", a.theta, a.theta > 1.0 && a.theta.is_finite(), "it must be finite and above 1")?;
     let Some(qsa) = &a.qsa else { return Ok(()) };
-    check.size("indexer_n_heads", qsa.heads)?;
-    check.width("indexer_head_dim", qsa.dim)?;
-    check.rule("indexer_head_dim", qsa.dim, a.rotary <= qsa.dim, "the rotary channels must fit in it")?;
-    let ratio = (2..=1024).contains(&qsa.ratio);
-    check.rule("indexer_compress_ratio", qsa.ratio, ratio, "from 2 to 1024 tokens a block")?;
+    let fixed = [
+        ("indexer_n_heads", qsa.heads, INDEX_HEADS, "the kernels are made for 4 index heads"),
+        ("indexer_head_dim", qsa.dim, INDEX_DIM, "the kernels are made for index keys of 128 values"),
+        ("indexer_compress_ratio", qsa.ratio, RATIO, "the kernels are made for blocks of 4 tokens"),
+        ("head_dim", a.head_dim, QSA_HEAD_DIM, "the kernels of block selection are made for heads of 256 values"),
+    ];
+    fixed.into_iter().try_for_each(|(key, got, made_for, rule)| check.rule(key, got, got == made_for, rule))?;
+    check.rule("rotary channels", a.rotary, a.rotary <= qsa.dim, "they must fit in an index key")?;
     check.size("indexer_budget", qsa.budget)?;
     let whole = qsa.budget.is_multiple_of(qsa.ratio);
     check.rule("indexer_budget", qsa.budget, whole, "it must be a multiple of indexer_compress_ratio")

@@ -72,14 +72,6 @@ pub struct QsaSizes {
     pub ratio: usize,
 }
 
-impl QsaSizes {
-    /// Blocks that a token chooses at most.
-    #[must_use]
-    pub fn blocks(&self) -> usize {
-        self.budget / self.ratio
-    }
-}
-
 /// Sizes of the Gated DeltaNet layers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GdnSizes {

@@ -1,25 +1,21 @@
-//! A gated attention layer, over all tokens or, with QSA, over the blocks that its indexer chooses.
+//! A gated attention layer, over all tokens or, with QSA, over the cells that its indexer chooses (`qsa`).
 //!
 //! ```text
 //! q, gate = x W_q, by head;  k = x W_k;  v = x W_v;  q = rope(norm(q)), k = rope(norm(k))
-//! index:    iq = rope(norm(x W_iq)), raw keys = x W_ik;  block key = rope(norm(mean of its raw keys))
-//!           score(block) = sum over index heads of max(0, iq . block key) / sqrt(dim); the best are attended
 //! y       = (softmax(q k^T / sqrt(dim)) v * sigmoid(gate)) W_o
 //! ```
 
-use super::{Into, project, project_all, project_into};
+use super::qsa::{Indexer, QsaScratch, QsaState, Queries};
+use super::{Into, project_all, project_into};
 use crate::backend::{BackendError, Buffer, Device};
-use crate::model::config::{AttentionSizes, QsaSizes};
+use crate::model::config::AttentionSizes;
 use crate::model::rows::Rows;
 use crate::model::run::{Probe, Run};
 use crate::model::weights::{Matrix, Scope};
 use crate::model::{ModelError, OpenError};
 use crate::ops::attn_norm_rope::{Heads, norm_rope};
-use crate::ops::attn_softmax::{Attend, SoftmaxArgs, softmax};
-use crate::ops::conv_window::{WindowArgs, window};
-use crate::ops::qsa_block_keys::{BlockKeysArgs, block_keys};
-use crate::ops::qsa_scores::{ScoresArgs, scores};
-use crate::ops::qsa_select::{SelectArgs, select};
+use crate::ops::attn_softmax::{SoftmaxArgs, softmax};
+use crate::ops::qsa_cells::CellKind;
 
 /// Weights.
 pub struct Attention {
@@ -35,47 +31,27 @@ pub struct Attention {
     indexer: Option<Indexer>,
 }
 
-/// Weights of the block selection.
-struct Indexer {
-    sizes: QsaSizes,
-    /// `[(heads + 1) * dim, hidden]`: query heads, then the key.
-    project: Matrix,
-    q_gain: Buffer<f32>,
-    k_gain: Buffer<f32>,
-}
-
 /// What a sequence keeps for a layer.
-pub struct AttentionState {
-    /// f32 `[context, kv heads * head_dim]`.
-    pub k: Rows<f32>,
-    /// As `k`.
-    pub v: Rows<f32>,
-    /// Of the block selection.
-    pub index: Option<IndexState>,
-}
-
-/// What a sequence keeps for the block selection of a layer.
-pub struct IndexState {
-    /// f32 `[complete blocks of the context, dim]`.
-    pub keys: Rows<f32>,
-    /// f32 `[ratio - 1, dim]`: raw keys of the last tokens.
-    pub window: Rows<f32>,
+pub enum AttentionState {
+    /// Without a selection.
+    All {
+        /// f32 `[context, kv heads * head_dim]`.
+        k: Rows<f32>,
+        /// As `k`.
+        v: Rows<f32>,
+    },
+    /// With one.
+    Chosen(Box<QsaState>),
 }
 
 impl AttentionState {
-    /// Room for `context` tokens.
-    pub fn new(device: &Device, sizes: &AttentionSizes, context: usize) -> Result<Self, BackendError> {
-        let width = sizes.kv_heads * sizes.head_dim;
-        let index = sizes.qsa.as_ref().map(|qsa| -> Result<_, BackendError> {
-            let blocks = (context / qsa.ratio).max(1);
-            let window = Rows::zeroed(device, qsa.ratio - 1, qsa.dim)?;
-            Ok(IndexState { keys: Rows::new(device, blocks, qsa.dim)?, window })
-        });
-        Ok(Self {
-            k: Rows::new(device, context, width)?,
-            v: Rows::new(device, context, width)?,
-            index: index.transpose()?,
-        })
+    /// Room for `context` tokens. `kind` is the format of a selection's cells.
+    pub fn new(device: &Device, sizes: &AttentionSizes, kind: CellKind, context: usize) -> Result<Self, BackendError> {
+        if sizes.qsa.is_some() {
+            return Ok(Self::Chosen(Box::new(QsaState::new(device, sizes, kind, context)?)));
+        }
+        let rows = || Rows::new(device, context, sizes.kv_heads * sizes.head_dim);
+        Ok(Self::All { k: rows()?, v: rows()? })
     }
 }
 
@@ -85,36 +61,21 @@ pub struct AttentionScratch {
     k: Rows<f32>,
     q: Rows<f32>,
     mixed: Rows<f32>,
-    index: Option<IndexScratch>,
-}
-
-struct IndexScratch {
-    qk: Rows<f32>,
-    q: Rows<f32>,
-    scores: Rows<f32>,
-    chosen: Rows<u32>,
+    qsa: Option<QsaScratch>,
 }
 
 impl AttentionScratch {
     /// For passes of up to `tokens` tokens in sequences of up to `context`.
     pub fn new(device: &Device, sizes: &AttentionSizes, tokens: usize, context: usize) -> Result<Self, BackendError> {
         let rows = |width| Rows::new(device, tokens, width);
-        let width = sizes.heads * sizes.head_dim;
-        let index = sizes.qsa.as_ref().map(|qsa| -> Result<_, BackendError> {
-            Ok(IndexScratch {
-                qk: rows((qsa.heads + 1) * qsa.dim)?,
-                q: rows(qsa.heads * qsa.dim)?,
-                scores: rows((context / qsa.ratio).max(1))?,
-                chosen: Rows::new(device, tokens, qsa.blocks())?,
-            })
-        });
-        Ok(Self {
-            qg: rows(2 * width)?,
-            k: rows(sizes.kv_heads * sizes.head_dim)?,
-            q: rows(width)?,
-            mixed: rows(width)?,
-            index: index.transpose()?,
-        })
+        let (width, kv) = (sizes.heads * sizes.head_dim, sizes.kv_heads * sizes.head_dim);
+        let qsa = sizes.qsa.as_ref().map(|qsa| QsaScratch::new(device, qsa, kv, tokens, context));
+        Ok(Self { qg: rows(2 * width)?, k: rows(kv)?, q: rows(width)?, mixed: rows(width)?, qsa: qsa.transpose()? })
+    }
+
+    /// Tells the layers of a pass which tokens it has: `tokens` from position `first` on.
+    pub fn begin(&mut self, first: usize, tokens: usize) -> Result<(), BackendError> {
+        self.qsa.as_mut().map_or(Ok(()), |qsa| qsa.begin(first, tokens))
     }
 }
 
@@ -147,95 +108,34 @@ impl Attention {
         let (n, first, pick, stream, eps) = (run.tokens, run.rope.first, run.pick(), run.stream, run.eps);
         let AttentionSizes { heads, kv_heads, head_dim: dim, .. } = self.sizes;
         let here = first..first + n;
-        let (q, k, v) = (s.qg.first_mut(n)?, s.k.first_mut(n)?, state.v.range_mut(here.clone())?);
+        let (q, k) = (s.qg.first_mut(n)?, s.k.first_mut(n)?);
+        let v = match (&mut *state, &mut s.qsa) {
+            (AttentionState::All { v, .. }, _) => v.range_mut(here.clone())?,
+            (AttentionState::Chosen(_), Some(qsa)) => qsa.v_mut(n)?,
+            (AttentionState::Chosen(_), None) => unreachable!("scratch memory was made for the same configuration"),
+        };
         project_all(run, &x.first(n)?, [(&self.q, q), (&self.k, k), (&self.v, v)])?;
         let q_heads = Heads { count: heads, dim, stride: 2 * dim };
         let (qg, q_gain) = (s.qg.first(n)?, self.q_gain.view([dim])?);
         norm_rope(pick, stream, &qg, q_heads, (&q_gain, eps), &run.rope, &mut s.q.first_mut(n)?)?;
         let k_heads = Heads { count: kv_heads, dim, stride: dim };
-        let (k, k_gain) = (s.k.first(n)?, self.k_gain.view([dim])?);
-        norm_rope(pick, stream, &k, k_heads, (&k_gain, eps), &run.rope, &mut state.k.range_mut(here)?)?;
-        let attend = match (&self.indexer, &mut state.index, &mut s.index) {
-            (Some(indexer), Some(state), Some(s)) => indexer.choose(run, x, state, s, (layer, probe))?,
-            _ => Attend::All,
-        };
-        softmax(
-            pick,
-            stream,
-            SoftmaxArgs {
-                q: s.q.first(n)?,
-                gate: s.qg.columns(n, dim..2 * heads * dim)?,
-                gate_head_stride: 2 * dim,
-                k: state.k.all()?,
-                v: state.v.all()?,
-                attend,
-                y: s.mixed.first_mut(n)?,
-                first,
-                dim,
-            },
-        )?;
-        project_into(run, &self.out, &s.mixed.first(n)?, into, y)
-    }
-}
-
-impl Indexer {
-    fn load(scope: &Scope<'_>, sizes: &QsaSizes, hidden: usize) -> Result<Self, OpenError> {
-        let (queries, dim) = (sizes.heads * sizes.dim, sizes.dim);
-        let reader = scope.reader();
-        let project = if reader.is_gguf() {
-            let q = scope.part(("", "indexer.q_proj.weight"), &[queries, hidden]);
-            let k = scope.part(("", "indexer.k_proj.weight"), &[dim, hidden]);
-            reader.matrix(&[q, k])?
-        } else {
-            scope.matrix(("self_attn.indexer.index_qk_proj.weight", ""), [queries + dim, hidden])?
-        };
-        Ok(Self {
-            project,
-            q_gain: scope.gain(("self_attn.indexer.q_layernorm.weight", "indexer.q_norm.weight"), dim)?,
-            k_gain: scope.gain(("self_attn.indexer.k_layernorm.weight", "indexer.k_norm.weight"), dim)?,
-            sizes: sizes.clone(),
-        })
-    }
-
-    /// Writes the keys of the blocks that the pass completes; where a token sees more blocks than the budget, chooses.
-    fn choose<'s>(
-        &self,
-        run: &Run<'_>,
-        x: &Rows<f32>,
-        state: &mut IndexState,
-        s: &'s mut IndexScratch,
-        (layer, probe): (usize, &mut Probe),
-    ) -> Result<Attend<'s>, ModelError> {
-        let (n, first, pick, stream) = (run.tokens, run.rope.first, run.pick(), run.stream);
-        let (dim, ratio) = (self.sizes.dim, self.sizes.ratio);
-        let queries = self.sizes.heads * dim;
-        project(run, &self.project, &x.first(n)?, s.qk.first_mut(n)?)?;
-        let raw = s.qk.columns(n, queries..queries + dim)?;
-        block_keys(
-            pick,
-            stream,
-            BlockKeysArgs {
-                raw,
-                window: state.window.all()?,
-                gain: self.k_gain.view([dim])?,
-                keys: state.keys.all_mut()?,
-                rope: run.rope,
-                ratio,
-                eps: run.eps,
-            },
-        )?;
-        window(pick, stream, WindowArgs { window: state.window.all_mut()?, x: raw })?;
-        if (first + n) / ratio <= self.sizes.blocks() {
-            return Ok(Attend::All);
+        let (raw, k_gain) = (s.k.first(n)?, self.k_gain.view([dim])?);
+        let rotate = |k| norm_rope(pick, stream, &raw, k_heads, (&k_gain, eps), &run.rope, k);
+        let (q, gate) = (s.q.first(n)?, s.qg.columns(n, dim..2 * heads * dim)?);
+        let (gate_head_stride, y_heads) = (2 * dim, s.mixed.first_mut(n)?);
+        match (state, &self.indexer, &mut s.qsa) {
+            (AttentionState::All { k, v }, ..) => {
+                rotate(&mut k.range_mut(here)?)?;
+                let (k, v) = (k.all()?, v.all()?);
+                softmax(pick, stream, SoftmaxArgs { q, gate, gate_head_stride, k, v, y: y_heads, first, dim })?;
+            }
+            (AttentionState::Chosen(state), Some(indexer), Some(qsa)) => {
+                rotate(&mut qsa.k_mut(n)?)?;
+                let queries = Queries { q, gate, gate_head_stride, y: y_heads };
+                indexer.attend(run, x, state, qsa, queries, (layer, probe))?;
+            }
+            _ => unreachable!("the sequence was made for the same configuration"),
         }
-        let heads = Heads { count: self.sizes.heads, dim, stride: dim };
-        let (index_q, gain) = (s.qk.columns(n, 0..queries)?, self.q_gain.view([dim])?);
-        norm_rope(pick, stream, &index_q, heads, (&gain, run.eps), &run.rope, &mut s.q.first_mut(n)?)?;
-        let (q, keys) = (s.q.first(n)?, state.keys.all()?);
-        scores(pick, stream, ScoresArgs { q, keys, scores: s.scores.first_mut(n)?, first, ratio })?;
-        let chosen = s.chosen.first_mut(n)?;
-        select(pick, stream, SelectArgs { scores: s.scores.first(n)?, chosen, first, ratio })?;
-        probe.note_ids(layer, "qsa.chosen", &s.chosen, n)?;
-        Ok(Attend::Blocks { ratio, chosen: s.chosen.first(n)? })
+        project_into(run, &self.out, &s.mixed.first(n)?, into, y)
     }
 }

@@ -6,6 +6,7 @@ pub mod gdn;
 pub mod mixer;
 pub mod mlp;
 pub mod ple;
+pub mod qsa;
 
 use super::ModelError;
 pub use super::products::Into;

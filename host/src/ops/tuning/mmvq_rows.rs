@@ -1,4 +1,5 @@
-//! Which variant of `mmvq.product` runs, by format, vectors and rows of the matrix. Speed only: all give the same bits.
+//! Which variant of `mmvq.product` runs, by format, vectors and rows of the matrix. Speed only: all that a table names give the
+//! same bits.
 //!
 //! A cell is a variant's name. A device takes the table of its compute capability and number of SMs, else that of its
 //! compute capability, else, from 8.0 on, the common one, else `plain`; where a table says nothing of a format or a count
@@ -10,6 +11,8 @@ use varve_gpu::mmvq::Format;
 
 use super::Source;
 use crate::backend::Caps;
+use crate::ops::dispatch::{Preferred, Variant};
+use crate::ops::mmvq_product::MMVQ_PRODUCT;
 
 /// The base variant.
 pub const PLAIN: &str = "plain";
@@ -239,7 +242,10 @@ fn cell(text: &str) -> Option<&'static str> {
         "1" => Some(R1),
         "2" => Some(R2),
         "4" => Some(R4),
-        name => crate::ops::mmvq_product::MMVQ_PRODUCT.rows.iter().map(|row| row.name).find(|known| *known == name),
+        name => {
+            let tabled = |row: &&Variant<_, _>| row.name == name && !matches!(row.preferred, Preferred::OptIn);
+            MMVQ_PRODUCT.rows.iter().find(tabled).map(|row| row.name)
+        }
     }
 }
 
@@ -271,7 +277,7 @@ mod tests {
     use crate::backend::{Device, EmulatorConfig, known_card, known_cards};
     use crate::ops::card::Card;
     use crate::ops::dispatch::{Dispatch, Pick};
-    use crate::ops::mmvq_product::{MMVQ_PRODUCT, QuantizedProductSizes};
+    use crate::ops::mmvq_product::QuantizedProductSizes;
     use crate::ops::switches::Switches;
 
     fn card(name: &str) -> Caps {
@@ -353,6 +359,7 @@ mod tests {
             ("q6_k:9:0,0,0,0,0", "not 1 to 8"),
             ("q6_k:3:0,0,0,0", "five cells"),
             ("q6_k:3:0,0,3,0,0", "neither"),
+            ("q6_k:3:0,0,mma,0,0", "neither"), // its bits are its own
         ] {
             let error = text.parse::<RowsOverride>().expect_err(text).to_string();
             assert!(error.starts_with(&format!("`{text}`")) && error.contains(why), "{error}");

@@ -2,12 +2,15 @@
 
 use super::near::{Near, TINY, U};
 
-/// One head of one token over the rows `keys`, `values`: `sum of softmax(q . k scale) v`, before the output gate.
+/// One head of one token over the rows `keys`, `values`: `sum of softmax(q . k scale) v`, before the output gate; 0 over none.
 ///
 /// A weight is off by the error of its score, by that of its exponential's argument, and by those of the sum it is
 /// divided by; sums have as many additions as there are keys, and partial sums are rescaled at each chunk of 32.
 #[must_use]
 pub fn softmax(q: &[f32], keys: &[&[f32]], values: &[&[f32]]) -> Vec<Near> {
+    if keys.is_empty() {
+        return vec![Near::exact(0.0); q.len()];
+    }
     let scale = 1.0 / (q.len() as f64).sqrt();
     let score = |key: &&[f32]| {
         let terms = q.iter().zip(*key).map(|(&q, &k)| f64::from(q) * f64::from(k));
@@ -34,31 +37,21 @@ pub fn softmax(q: &[f32], keys: &[&[f32]], values: &[&[f32]]) -> Vec<Near> {
     (0..values[0].len()).map(channel).collect()
 }
 
-/// The score of a block: `sum over heads of max(0, q . key) / sqrt(dim)`.
+/// Roundings of a score by a chain of f32: four of a lane's terms, five of the butterfly, three of the heads, one spare.
+pub const SCORE_STEPS: f64 = 13.0;
+
+/// The score of a block: `sum over heads of max(0, q . key)`.
 #[must_use]
 pub fn block_score(q: &[f32], key: &[f32]) -> Near {
-    let scale = 1.0 / (key.len() as f64).sqrt();
-    let heads = q.chunks(key.len());
-    let steps = (key.len() + heads.len() + 4) as f64;
     let (mut sum, mut size) = (0.0, 0.0);
-    for head in heads {
+    for head in q.chunks(key.len()) {
         let terms = head.iter().zip(key).map(|(&q, &k)| f64::from(q) * f64::from(k));
         let (dot, all) = terms.fold((0.0, 0.0), |(dot, all), x: f64| (dot + x, all + x.abs()));
         sum += dot.max(0.0);
         size += all;
     }
-    let near = Near::rounded(sum * scale, size * scale, steps);
+    let near = Near::rounded(sum, size, SCORE_STEPS);
     Near { slack: near.slack + q.len() as f64 * TINY, ..near }
-}
-
-/// The `budget` blocks of largest score, equal ones by lower number, ascending.
-#[must_use]
-pub fn select(scores: &[f32], budget: usize) -> Vec<u32> {
-    let mut blocks: Vec<u32> = (0..scores.len() as u32).collect();
-    blocks.sort_by(|&a, &b| scores[b as usize].total_cmp(&scores[a as usize]).then(a.cmp(&b)));
-    blocks.truncate(budget);
-    blocks.sort_unstable();
-    blocks
 }
 
 #[cfg(test)]
@@ -72,8 +65,6 @@ mod tests {
         let second = 1.0 / (1.0 + (-2.0f64).exp());
         assert!((y[0].value - 1.0 - 2.0 * second).abs() < 1e-14 && (y[1].value - 4.0 * second).abs() < 1e-14);
         assert!(y[0].slack < 260.0 * U, "{y:?}");
-        assert_eq!(block_score(&[1.0, 1.0, 1.0, 1.0, -1.0, 0.0, 0.0, 0.0], &[2.0; 4]).value, 4.0);
-        assert_eq!(select(&[1.0, 3.0, 2.0, 3.0, 3.0], 3), [1, 3, 4]);
-        assert_eq!(select(&[1.0, 1.0, 1.0], 2), [0, 1]);
+        assert_eq!(block_score(&[1.0, 1.0, 1.0, 1.0, -1.0, 0.0, 0.0, 0.0], &[2.0; 4]).value, 8.0);
     }
 }

@@ -7,6 +7,8 @@ use half::f16;
 use varve_gpu::format::{KV, grids};
 use varve_gpu::mmvq::Format;
 
+use super::near::Near;
+
 /// Values of an activation block.
 const Q8: usize = 32;
 /// Its bytes: f16 step, f16 sum, 32 codes.
@@ -263,6 +265,39 @@ pub fn row(format: Format, weights: &[u8], x: &[Block]) -> f32 {
         (1..lanes_and_slots(format).1).fold(slot(0), |sum, v| sum + slot(v))
     };
     butterfly(&(0..32).map(lane).collect::<Vec<_>>(), |a, b| a + b)
+}
+
+/// The value of element `e` of a block, and the magnitudes of what it is the sum of.
+fn weight(format: Format, block: &[u8], e: usize) -> (f64, f64) {
+    let ((code, scale), d) = (code_and_scale(format, block, e), f64::from(half_at(block, step_off(format))));
+    let (code, scale) = (f64::from(code), f64::from(scale));
+    match format {
+        Format::Q4_K | Format::Q5_K => {
+            let min = f64::from(half_at(block, 2)) * f64::from(scale_and_min(&block[4..16], e / Q8).1);
+            (d * scale * code - min, (d * scale * code).abs() + min.abs())
+        }
+        Format::IQ2_XS => (d * (scale + 0.5) * 0.25 * code, (d * (scale + 0.5) * 0.25 * code).abs()),
+        _ => (d * scale * code, (d * scale * code).abs()),
+    }
+}
+
+/// Roundings on the way of a term to the sum of a row, where products are summed in the order of `mma`: its dot made a float, four
+/// blocks of a unit, three units of a warp, each twice where there are minima, 24 warps.
+const STEPS_OF_UNITS: f64 = 35.0;
+
+/// A row of weights times a quantized vector in f64, and how far a sum in the order of `mma` may be.
+#[must_use]
+pub fn near_row(format: Format, weights: &[u8], x: &[Block]) -> Near {
+    let (values, bytes) = format.block();
+    let (mut sum, mut size) = (0.0, 0.0);
+    for (b, block) in weights.chunks_exact(bytes).enumerate() {
+        for e in 0..values {
+            let x = &x[(b * values + e) / Q8];
+            let ((w, magnitude), x) = (weight(format, block, e), f64::from(x.d) * f64::from(x.q[e % Q8]));
+            (sum, size) = (sum + w * x, size + magnitude * x.abs());
+        }
+    }
+    Near::rounded(sum, size, STEPS_OF_UNITS)
 }
 
 #[cfg(test)]

@@ -10,3 +10,4 @@ pub mod near;
 pub mod norm;
 pub mod out_norm;
 pub mod ple;
+pub mod topk;

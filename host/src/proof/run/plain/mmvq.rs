@@ -3,17 +3,18 @@
 use std::ops::Range;
 
 use varve_gpu::format::{il, q8_1};
-use varve_gpu::mmvq::{Format, fused};
+use varve_gpu::mmvq::Format;
 
 use super::super::delta_rec::DATA;
 use super::operand::{Added, LAWS, Layout, Loaded, Matrix};
 use super::{Case, Expected, Promised, Scale, Values, prove, variants};
 use crate::backend::{BackendError, Device};
 use crate::ops::dispatch::Pick;
-use crate::ops::mmvq_product::{FUSED, MMVQ_PRODUCT, QuantizedMatrix, QuantizedProductSizes, product};
+use crate::ops::mmvq_product::{MMVQ_PRODUCT, QuantizedMatrix, QuantizedProductSizes, product, quantizes_itself};
 use crate::ops::mmvq_quantize::{MMVQ_QUANTIZE, QuantizeSizes, Quantized, QuantizedMut, il_words, q8_words, quantize};
 use crate::proof::random::{Array, Random};
 use crate::proof::reference::mmvq as reference;
+use crate::proof::reference::near::Near;
 use crate::proof::run::loaded::Flaw;
 use crate::proof::run::{Context, Operation, Work};
 
@@ -319,7 +320,7 @@ impl Case for Product {
             let fits = MMVQ_PRODUCT.launch_of(row, device.caps(), &self.sizes(device, columns)).is_ok();
             let taken = if fits { variant } else { MMVQ_PRODUCT.base().name };
             // What quantizes itself finds blocks that are not numbers.
-            if taken != FUSED || columns > fused::QUANTIZES {
+            if !quantizes_itself(taken, columns) {
                 quantize(Pick::Named(MMVQ_QUANTIZE.base().name), &stream, &x.view(piece)?, &mut to)?;
             }
             let il = to.il.as_ref().map(|il| il.as_view());
@@ -330,8 +331,8 @@ impl Case for Product {
         let y = y.read()?;
         let seen = self.seen();
         let some = (0..self.columns).flat_map(|c| seen.iter().map(move |row| (c, *row)));
-        let some = some.map(|(c, row)| plain_bits(y[c * self.n_out + row])).collect();
-        Ok(vec![("y", Values::F32(y)), ("rows", Values::U32(some))])
+        let some = some.map(|(c, row)| y[c * self.n_out + row]).collect();
+        Ok(vec![("y", Values::F32(y)), ("rows", Values::F32(some))])
     }
 
     fn expected(&self) -> Vec<Expected> {
@@ -339,14 +340,17 @@ impl Case for Product {
         let columns: Vec<_> = (0..self.columns).map(|c| reference::blocks(&reference::quantize(x.row(c)))).collect();
         let weights: Vec<_> = self.seen().into_iter().map(|row| (row, self.weights(row))).collect();
         let other = self.other();
-        let of_column = |(c, x): (usize, &Vec<reference::Block>)| -> Vec<u32> {
-            let value = |(row, w): &(usize, Vec<u8>)| {
-                let product = reference::row(self.format, w, x);
-                plain_bits(if self.added == Added::Nothing { product } else { product + other.row(c)[*row] })
-            };
-            weights.iter().map(value).collect()
-        };
-        vec![Expected::Any, Expected::Words(columns.iter().enumerate().flat_map(of_column).collect())]
+        let (mut exact, mut near) = (Vec::new(), Vec::new());
+        for (c, x) in columns.iter().enumerate() {
+            for (row, w) in &weights {
+                let product = (reference::row(self.format, w, x), reference::near_row(self.format, w, x));
+                let add = other.row(c)[*row];
+                let is_added = self.added != Added::Nothing;
+                exact.push(if is_added { product.0 + add } else { product.0 });
+                near.push(if is_added { product.1.plus(Near::exact(add)) } else { product.1 });
+            }
+        }
+        vec![Expected::Any, Expected::Rounded { exact, near }]
     }
 }
 

@@ -134,6 +134,13 @@ impl Matrix<f32> {
     }
 }
 
+impl<T> Matrix<T> {
+    /// These values, dense, as operand number `operand` of its case.
+    pub fn of(operand: u64, [rows, width]: [usize; 2], values: Vec<T>) -> Self {
+        Self { values, rows, width, layout: Layout::Dense, operand }
+    }
+}
+
 impl<T: Copy> Matrix<T> {
     /// A row.
     pub fn row(&self, row: usize) -> &[T] {
@@ -200,6 +207,14 @@ impl<T: Pod + Value> Loaded<T> {
     /// The first row as a vector, to write.
     pub fn first_mut(&mut self) -> Result<ViewMut<'_, T, 1>, BackendError> {
         Ok(self.buffer.view_strided_mut(self.offset, [self.width], [1])?)
+    }
+
+    /// Overwrites rows from `first` on, gaps apart: `values` are whole rows.
+    pub fn put(&mut self, first: usize, values: &[T]) -> Result<(), BackendError> {
+        for (row, values) in values.chunks_exact(self.width).enumerate() {
+            self.buffer.write_at(self.offset + (first + row) * self.stride, values)?;
+        }
+        Ok(())
     }
 
     /// The rows without gaps, if they were written and nothing else was.

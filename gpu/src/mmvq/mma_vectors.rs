@@ -1,0 +1,116 @@
+//! Vectors in the registers of a warp, as the products of `mma` take them: the codes of a unit of 128 values of eight columns, and
+//! their steps.
+
+use cuda_std::{float, global, int, warp};
+
+use super::ProductParams;
+use super::fused_vectors::quotient;
+use super::mma::{Tile, UNIT};
+use super::quantize::{clamp_half, code, unlimited_code};
+use crate::format::q8_1;
+
+/// Blocks of 32 values of a unit.
+pub(super) const BLOCKS: usize = UNIT as usize / q8_1::VALUES;
+
+/// What lane `4 g + t` has of a unit.
+#[derive(Clone, Copy)]
+pub(super) struct Unit {
+    /// Codes of column g: of each block two words, in the order of [`Tile`].
+    pub(super) words: [[u32; 2]; BLOCKS],
+    /// Steps of the blocks of columns 2 t and 2 t + 1.
+    pub(super) steps: [[f32; 2]; BLOCKS],
+    /// Those times the sums of their codes, for formats with minima.
+    pub(super) sums: [[f32; 2]; BLOCKS],
+}
+
+/// Codes of a block whose largest magnitude is `largest`, of which the lane has eight values, and its step. Zeros take the way of
+/// numbers of ordinary size, where the step is below the largest f16 and no code needs its limits.
+#[inline(always)]
+fn codes(x: [f32; 8], largest: f32) -> ([i32; 8], f32) {
+    const CODES: f32 = 127.0;
+    let nonzero = if largest == 0.0 { 1.0 } else { largest };
+    let (codes, step) = if nonzero > 1e-18 && nonzero < 8e6 {
+        let step = quotient(nonzero, CODES, 1.0 / CODES);
+        let reciprocal = 1.0 / step;
+        (x.map(|x| unlimited_code(quotient(x, step, reciprocal))), step)
+    } else {
+        let step = clamp_half(nonzero / CODES);
+        (x.map(|x| code(x / step)), step)
+    };
+    (codes, if largest == 0.0 { 0.0 } else { step })
+}
+
+/// Quantizes the lane's part of unit `unit`. Columns that no vector fills are zero.
+///
+/// # Safety
+/// As the kernels; all lanes of the warp call it together.
+#[inline(always)]
+pub(super) unsafe fn quantize<F: Tile>(p: &ProductParams, unit: u32, lane: u32) -> Unit {
+    let (g, t) = (lane / 4, lane % 4);
+    let there = g < p.columns;
+    let from = p.x.wrapping_add(g as usize * p.x_stride as usize + (unit * UNIT) as usize);
+    // All loads before the first use.
+    let x: [[[f32; 4]; 2]; BLOCKS] = core::array::from_fn(|block| {
+        core::array::from_fn(|r| {
+            let at = block * q8_1::VALUES + 4 * F::word(t, r as u32) as usize;
+            // SAFETY: the vector has the unit; a multiple of 16 bytes.
+            if there { unsafe { global::load4(from.wrapping_add(at)) } } else { [0.0; 4] }
+        })
+    });
+    let none = [[0.0; 2]; BLOCKS];
+    let mut made = Unit { words: [[0; 2]; BLOCKS], steps: none, sums: none };
+    // Of the lane's column, to the columns of its sums.
+    let spread = |of_column: f32| [warp::shfl_idx(of_column, 8 * t), warp::shfl_idx(of_column, 8 * t + 4)];
+    for block in 0..BLOCKS {
+        let x: [f32; 8] = core::array::from_fn(|i| x[block][i / 4][i % 4]);
+        let largest = x.iter().fold(0.0, |largest, &x| float::max(largest, float::abs(x)));
+        let largest = float::max(largest, warp::shfl_xor(largest, 1));
+        let largest = float::max(largest, warp::shfl_xor(largest, 2));
+        let (codes, step) = codes(x, largest);
+        let [q0, q1, q2, q3, q4, q5, q6, q7] = codes.map(i32::cast_unsigned);
+        let pair = |low: u32, high: u32| int::prmt(low, high, 0x0040);
+        let word = |low: u32, high: u32| int::prmt(low, high, 0x5410);
+        let words = [word(pair(q0, q1), pair(q2, q3)), word(pair(q4, q5), pair(q6, q7))];
+        let step = float::f16_to_f32(float::f32_to_f16(step));
+        made.words[block] = words.map(|word| F::order(word, unit, block, lane));
+        made.steps[block] = spread(step);
+        if F::SUMS {
+            let sum = words.iter().fold(0, |sum, word| int::dp4a(word.cast_signed(), 0x0101_0101, sum));
+            let sum = sum + warp::shfl_xor(sum, 1);
+            made.sums[block] = spread(step * (sum + warp::shfl_xor(sum, 2)) as f32);
+        }
+    }
+    made
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The quantizer's own steps.
+    fn plain(x: [f32; 8], largest: f32) -> ([i32; 8], f32) {
+        let step = clamp_half(largest / 127.0);
+        (x.map(|x| if largest == 0.0 { 0 } else { code(x / step) }), step)
+    }
+
+    #[test]
+    fn codes_and_steps_are_those_of_the_quantizer() {
+        let bits = (0..).scan(1u32, |state, _: u32| {
+            *state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            Some(*state)
+        });
+        let mut numbers = bits.map(f32::from_bits);
+        let (mut next, mut ordinary) = (|| numbers.next().unwrap_or_default(), 0);
+        for i in 0..400_000 {
+            // Of any size, or within a block of a largest number as it comes; ties, zeros, NaN and infinities among them.
+            let largest = if i % 5 == 0 { [127.0, 0.0, f32::INFINITY, 8e6, 1e-18][i / 5 % 5] } else { next().abs() };
+            let largest = if largest.is_nan() { 3.0 } else { largest };
+            let part = |k: f32| largest * (k / 127.0);
+            let x = [largest, next() % largest, part(0.5), part(-2.5), part(63.5), f32::NAN, 0.0, -largest];
+            let (got, want) = (codes(x, largest), plain(x, largest));
+            assert_eq!((got.0, got.1.to_bits()), (want.0, want.1.to_bits()), "{x:?}");
+            ordinary += u32::from(largest > 1e-18 && largest < 8e6);
+        }
+        assert!(ordinary > 100_000, "{ordinary} took the short way");
+    }
+}

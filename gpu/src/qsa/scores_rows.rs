@@ -1,0 +1,120 @@
+//! `qsa.scores/rows`: as `scatter`, with the queries in registers.
+//!
+//! Math      the module `scores`
+//! Shapes    `ScoresParams`, nq = NQ, 1 to 4: an instance each
+//! Mapping   any grid along x: steps of four blocks are dealt to the warps; lane l has columns 4 l .. 4 l + 3, and after the
+//!           reduction the sum of head l / 8
+//! Order     the module's: `warp::scatter_sum` has the butterfly's bits
+//! Barriers  none
+//! Budget    128 registers, 0 B shared, 0 B local (enforced by tests/tests/ptx/)
+//! Promise   Bitwise against `per_query`
+
+use cuda_std::launch::Bounds;
+use cuda_std::thread::thread_idx_x;
+use cuda_std::{global, kernel, warp};
+
+use super::scores::{Quad, Row, WARPS, Walk, head_at, part, rounds, shift};
+use super::scores_scatter::reduce;
+use super::{INDEX_HEADS, ScoresParams};
+
+/// Eight warps, which share nothing; an SM's registers for 16 warps.
+pub const BOUNDS: Bounds = Bounds { threads: 32 * WARPS, min_blocks: 2 };
+/// As [`BOUNDS`], for 24 warps: a query takes 16 registers.
+pub const BOUNDS_NQ1: Bounds = Bounds { threads: 32 * WARPS, min_blocks: 3 };
+/// Blocks of a step.
+pub const STEP: usize = 4;
+
+/// # Safety
+/// Shapes and alignment as `ScoresParams` says, `nq` 1; block 256.
+#[kernel]
+#[launch_bounds(BOUNDS_NQ1)]
+pub unsafe fn qsa_scores_rows_nq1(p: ScoresParams) {
+    // SAFETY: same contract.
+    unsafe { body::<1, 4>(p) }
+}
+
+/// # Safety
+/// As [`qsa_scores_rows_nq1`], `nq` 2.
+#[kernel]
+#[launch_bounds(BOUNDS)]
+pub unsafe fn qsa_scores_rows_nq2(p: ScoresParams) {
+    // SAFETY: same contract.
+    unsafe { body::<2, 4>(p) }
+}
+
+/// # Safety
+/// As [`qsa_scores_rows_nq1`], `nq` 3.
+#[kernel]
+#[launch_bounds(BOUNDS)]
+pub unsafe fn qsa_scores_rows_nq3(p: ScoresParams) {
+    // SAFETY: same contract.
+    unsafe { body::<3, 1>(p) }
+}
+
+/// # Safety
+/// As [`qsa_scores_rows_nq1`], `nq` 4.
+#[kernel]
+#[launch_bounds(BOUNDS)]
+pub unsafe fn qsa_scores_rows_nq4(p: ScoresParams) {
+    // SAFETY: same contract.
+    unsafe { body::<4, 1>(p) }
+}
+
+/// NQ queries; of a step's blocks U are scored side by side.
+#[inline(always)]
+unsafe fn body<const NQ: usize, const U: usize>(p: ScoresParams) {
+    let (lane, own) = (thread_idx_x() % 32, warp::scatter_index::<INDEX_HEADS>());
+    let mut rows = [Row::NONE; NQ];
+    let mut heads = [[[0.0f32; 4]; INDEX_HEADS]; NQ];
+    for query in 0..NQ {
+        // SAFETY: `nq` is NQ.
+        rows[query] = unsafe { Row::of(&p, query as u32) };
+    }
+    for query in 0..NQ {
+        for h in 0..INDEX_HEADS {
+            let head = head_at(&p, query as u32, h as u32 ^ own);
+            // SAFETY: 32 lanes have four columns each.
+            heads[query][h] = unsafe { global::load4_nc_ordered(head.add(4 * lane as usize)) };
+        }
+    }
+    // SAFETY: the step's blocks are complete, so their keys are written; 32 lanes have four columns each.
+    let load = |step: u32, i: usize| unsafe { global::load4_nc_ordered(part(&p, STEP as u32 * step + i as u32, lane)) };
+    let score = |step: u32, keys: &mut [Quad; STEP], next: u32| {
+        let mut mine = [0.0; NQ];
+        for round in 0..rounds(STEP / U) {
+            let mut new = [[0.0; 4]; U];
+            for i in 0..U {
+                let at = U * round + i;
+                new[i] = load(next, at);
+                for query in 0..NQ {
+                    let score = reduce(keys[i], &heads[query]);
+                    mine[query] = if lane == at as u32 { score } else { mine[query] };
+                }
+            }
+            shift(keys, new);
+        }
+        if lane < STEP as u32 {
+            for query in 0..NQ {
+                let at = query * p.max_blocks as usize + STEP * step as usize + lane as usize;
+                // SAFETY: a complete block is below `max_blocks`; one warp has this step.
+                unsafe { global::store(p.out.add(at), mine[query]) }
+            }
+        }
+    };
+    let rest = |step: u32| {
+        for i in 0..rounds(STEP) {
+            let block = STEP as u32 * step + i as u32;
+            for query in 0..NQ {
+                // SAFETY: `nq` is NQ; lane 0 writes a block that the row has.
+                unsafe {
+                    let row = Row::of(&p, query as u32);
+                    let score = row.finish(block, reduce(row.key(&p, block, lane), &heads[query]));
+                    if lane == 0 && row.has(&p, block) {
+                        global::store(p.out.add(query * p.max_blocks as usize + block as usize), score);
+                    }
+                }
+            }
+        }
+    };
+    Walk::of(&p, &rows).steps(load, score, rest);
+}

@@ -1,0 +1,94 @@
+//! Time of launches by kernel: two events around each, read when the host waits anyway.
+//!
+//! The events keep launches apart that would otherwise overlap, and take about a microsecond each: shares are to be
+//! trusted, a sum is an upper bound.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::device::Device;
+use super::error::{BackendError, LaunchError};
+use super::event::Event;
+use super::stream::Stream;
+
+/// Launches of one kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// How many.
+    pub launches: u64,
+    /// Microseconds of all.
+    pub us: f64,
+}
+
+/// What the launches of streams that were given this took.
+pub struct Profile {
+    device: Device,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// Launches whose times nobody has read yet: symbol, start, end.
+    pending: Vec<(&'static str, Event, Event)>,
+    /// Events to use again.
+    spare: Vec<Event>,
+    costs: BTreeMap<&'static str, Cost>,
+}
+
+impl Profile {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new(device: &Device) -> Self {
+        Self { device: device.clone(), inner: Mutex::default() }
+    }
+
+    /// Times what `enqueue` puts on the stream, under a kernel's symbol.
+    pub(super) fn around(
+        &self,
+        stream: &Stream,
+        symbol: &'static str,
+        enqueue: impl FnOnce() -> Result<(), LaunchError>,
+    ) -> Result<(), LaunchError> {
+        let events = self.events().and_then(|(start, end)| stream.record(&start).map(|()| (start, end)));
+        enqueue()?;
+        // A card that cannot record has failed, which the call that waits reports.
+        if let Ok((start, end)) = events
+            && stream.record(&end).is_ok()
+        {
+            self.inner().pending.push((symbol, start, end));
+        }
+        Ok(())
+    }
+
+    fn events(&self) -> Result<(Event, Event), BackendError> {
+        let inner = &mut *self.inner();
+        let mut event = || inner.spare.pop().map_or_else(|| Event::new(&self.device), Ok);
+        Ok((event()?, event()?))
+    }
+
+    /// Reads the times of all launches so far, waiting for the last.
+    ///
+    /// # Errors
+    /// [`BackendError::Lost`] if a kernel failed.
+    pub fn settle(&self) -> Result<(), BackendError> {
+        let inner = &mut *self.inner();
+        for (symbol, start, end) in std::mem::take(&mut inner.pending) {
+            let us = Event::elapsed_us(&start, &end)?;
+            let cost = inner.costs.entry(symbol).or_default();
+            cost.launches += 1;
+            cost.us += us;
+            inner.spare.extend([start, end]);
+        }
+        Ok(())
+    }
+
+    /// The costs so far by kernel symbol; they start anew.
+    #[must_use]
+    pub fn take(&self) -> BTreeMap<&'static str, Cost> {
+        std::mem::take(&mut self.inner().costs)
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
