@@ -116,7 +116,7 @@ const PRODUCT_MMA: Budget = Budget {
     reason: "64 sums of a slice, 64 of all, 32 registers of fragments; 8 warps have their SM for themselves",
 };
 const PRODUCT_MMA_NARROW: Budget =
-    Budget { registers: 128, shared_bytes: 0, reason: "32 sums and operands; 3 blocks an SM, as their stages allow" };
+    Budget { registers: 168, shared_bytes: 0, reason: "32 sums and operands; 3 blocks an SM, as their stages allow" };
 const PRODUCT_MMA_SPLIT: Budget =
     Budget { registers: 40, shared_bytes: 32, reason: "6 blocks of 256 threads an SM: 1,536 of 2,048 threads" };
 const SOFTMAX: Budget =
