@@ -19,7 +19,7 @@ use crate::moe::{self, combine_quad, plan_block, router_warp, silu_mul_quad};
 use crate::norm::rms_warp;
 use crate::ple::{conv_quad, gate_warp};
 use crate::qsa::{
-    append_warp, attend_chunk, attend_merge, scores_multi, scores_packed, scores_per_query, scores_rows,
+    append_warp, attend_chunk, attend_merge, attend_prompt, scores_multi, scores_packed, scores_per_query, scores_rows,
     scores_scatter, scores_tf32x3, scores_tf32x3_tail, store_warp, topk_cluster, topk_ref, topk_reg, topk_split_count,
     topk_split_place, topk_wide,
 };
@@ -116,7 +116,7 @@ const PRODUCT_MMA: Budget = Budget {
     reason: "64 sums of a slice, 64 of all, 32 registers of fragments; 8 warps have their SM for themselves",
 };
 const PRODUCT_MMA_NARROW: Budget =
-    Budget { registers: 128, shared_bytes: 0, reason: "32 sums and operands; 3 blocks an SM, as their stages allow" };
+    Budget { registers: 168, shared_bytes: 0, reason: "32 sums and operands; 3 blocks an SM, as their stages allow" };
 const PRODUCT_MMA_SPLIT: Budget =
     Budget { registers: 40, shared_bytes: 32, reason: "6 blocks of 256 threads an SM: 1,536 of 2,048 threads" };
 const SOFTMAX: Budget =
@@ -125,6 +125,11 @@ const ATTEND_CHUNK: Budget = Budget {
     registers: 128,
     shared_bytes: 0,
     reason: "64 values of keys, 16 sums and a lane's pieces of values; 2 blocks of 8 warps an SM",
+};
+const ATTEND_PROMPT: Budget = Budget {
+    registers: 168,
+    shared_bytes: 16_384,
+    reason: "32 sums, 32 registers of queries and up to 64 of a chunk's keys and values; 3 blocks of 4 warps an SM",
 };
 const QUAD: Budget =
     Budget { registers: 40, shared_bytes: 0, reason: "12 blocks of 128 threads an SM: 1,536 of 2,048 threads" };
@@ -300,6 +305,9 @@ pub fn entries() -> Vec<Entry> {
         entry("qsa.attend/chunk", attend_chunk::QSA_ATTEND_CHUNK_I8_G12.info(), ATTEND_CHUNK),
         entry("qsa.attend/chunk", attend_chunk::QSA_ATTEND_CHUNK_I8_G16.info(), ATTEND_CHUNK),
         entry("qsa.attend/chunk", attend_merge::QSA_ATTEND_CHUNK_MERGE.info(), ROW_WARP),
+        entry("qsa.attend/early", attend_merge::QSA_ATTEND_EARLY_MERGE.info(), ROW_WARP),
+        entry("qsa.attend/prompt", attend_prompt::QSA_ATTEND_PROMPT_F16.info(), ATTEND_PROMPT),
+        entry("qsa.attend/prompt", attend_prompt::QSA_ATTEND_PROMPT_I8.info(), ATTEND_PROMPT),
         entry("hyper.expand/quad", expand_quad::HYPER_EXPAND_QUAD_WIDE.info(), QUAD),
         entry("hyper.expand/quad", expand_quad::HYPER_EXPAND_QUAD_NARROW.info(), QUAD),
         entry("hyper.squeeze/quad", squeeze_quad::HYPER_SQUEEZE_QUAD_WIDE.info(), QUAD),
