@@ -14,6 +14,7 @@ use super::{RATIO, TopkParams};
 pub const DIGITS: usize = 256;
 /// Rounds, a digit each.
 pub const ROUNDS: u32 = 4;
+
 /// [`ROUNDS`], which the compiler takes for an unknown number: were the loop unrolled, a kernel would be three times as
 /// long, and none of it is hot.
 #[inline(always)]
