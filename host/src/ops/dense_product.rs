@@ -43,7 +43,7 @@ pub static DENSE_PRODUCT: Table<ProductSizes, ProductParams> = Table {
             kernel: |ask| on_tensor_cores(ask).map(|[_, products]| products),
             launch: |ask| products_launch(ask, ask.tokens),
             staged: Some(Staged { scratch_floats: |ask| of_scratch(ask, ask.tokens.min(pass(ask))), steps: mma_steps }),
-            needs: Needs { cc: 80, spread: Spread::AnEighth },
+            needs: Needs { cc: 80, spread: Spread::AQuarter },
             preferred: Preferred::Measured { table: measured::MMA, size: |ask| [ask.tokens, 1] },
             exactness: Exactness::Rounding { bound: 2e-5, ordinary: 2e-5, derived: "exactness.md#tensor-cores" },
         },
@@ -98,8 +98,12 @@ pub static DENSE_PRODUCT: Table<ProductSizes, ProductParams> = Table {
     ],
 };
 
-/// Most tokens of the kernel for few.
-const FEW_TOKENS: usize = product_mma_narrow::TOKENS;
+/// Whether the kernel with small blocks is to run: large ones would be nearly empty, or leave more than half of the SMs idle. Speed
+/// only, the bits are the same.
+fn is_narrow(ask: &ProductSizes) -> bool {
+    let large = ask.tokens.div_ceil(product_mma::TOKENS) * ask.n_out.div_ceil(product_mma::ROWS);
+    ask.tokens <= product_mma::TOKENS / 2 || large < 64
+}
 
 /// Kernels of [`MMA`] for these sizes: the parts of x, the products. All passes of a call have the same.
 fn on_tensor_cores(ask: &ProductSizes) -> Result<[&'static Kernel<ProductParams>; 2], String> {
@@ -110,23 +114,31 @@ fn on_tensor_cores(ask: &ProductSizes) -> Result<[&'static Kernel<ProductParams>
     if ask.n_out > most {
         return Err(format!("{} rows, a launch covers {most}", ask.n_out));
     }
-    let few = ask.tokens <= FEW_TOKENS;
+    let narrow = is_narrow(ask);
     match ask.kind {
         Kind::F32 => Err("weights are f32, tensor cores take 16 bits here".into()),
         Kind::F16 => Ok([
             &product_mma_split::DENSE_PRODUCT_MMA_SPLIT_F16,
-            if few { &product_mma_narrow::DENSE_PRODUCT_MMA_NARROW_F16 } else { &product_mma::DENSE_PRODUCT_MMA_F16 },
+            if narrow {
+                &product_mma_narrow::DENSE_PRODUCT_MMA_NARROW_F16
+            } else {
+                &product_mma::DENSE_PRODUCT_MMA_F16
+            },
         ]),
         Kind::Bf16 => Ok([
             &product_mma_split::DENSE_PRODUCT_MMA_SPLIT_BF16,
-            if few { &product_mma_narrow::DENSE_PRODUCT_MMA_NARROW_BF16 } else { &product_mma::DENSE_PRODUCT_MMA_BF16 },
+            if narrow {
+                &product_mma_narrow::DENSE_PRODUCT_MMA_NARROW_BF16
+            } else {
+                &product_mma::DENSE_PRODUCT_MMA_BF16
+            },
         ]),
     }
 }
 
 /// The launch of the products of `tokens` of the call's tokens.
 fn products_launch(ask: &ProductSizes, tokens: usize) -> Launch {
-    let [rows_of_block, tokens_of_block, shared, threads] = if ask.tokens <= FEW_TOKENS {
+    let [rows_of_block, tokens_of_block, shared, threads] = if is_narrow(ask) {
         use product_mma_narrow::{BOUNDS, ROWS, SHARED_BYTES, TOKENS};
         [ROWS, TOKENS, SHARED_BYTES, BOUNDS.threads as usize]
     } else {
@@ -261,14 +273,17 @@ mod tests {
 
     #[test]
     fn passes_cover_all_tokens_and_bound_the_scratch() {
-        let ask = ProductSizes { tokens: 2000, n_out: 300, n_in: 10_240, kind: Kind::F16, aligned: true };
+        let ask = ProductSizes { tokens: 2000, n_out: 900, n_in: 10_240, kind: Kind::F16, aligned: true };
         let second = 1536 * 10_240 * 4;
         let all =
-            [([1536, 1, 1], 1536, 0), ([12, 3, 1], 1536, 0), ([464, 1, 1], 464, second), ([4, 3, 1], 464, second)];
+            [([1536, 1, 1], 1536, 0), ([12, 8, 1], 1536, 0), ([464, 1, 1], 464, second), ([4, 8, 1], 464, second)];
         assert_eq!(steps(&ask), all);
         assert!(4 * of_scratch(&ask, pass(&ask)) <= SCRATCH);
         let few = ProductSizes { tokens: 32, ..ask };
-        assert_eq!(steps(&few), [([32, 1, 1], 32, 0), ([1, 5, 1], 32, 0)]);
+        assert_eq!(steps(&few), [([32, 1, 1], 32, 0), ([1, 15, 1], 32, 0)]);
+        let few_rows = ProductSizes { n_out: 300, ..ask };
+        let grids: Vec<_> = steps(&few_rows).iter().map(|step| step.0).collect();
+        assert_eq!(grids, [[1536, 1, 1], [48, 5, 1], [464, 1, 1], [15, 5, 1]], "48 large blocks would be few");
         assert_eq!(pass(&ProductSizes { n_in: 1 << 20, ..ask }), 128, "a block's tokens at least");
     }
 

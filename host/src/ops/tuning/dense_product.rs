@@ -14,6 +14,6 @@ pub const MMA: &[Measured] = &[Measured {
         commit: "25a1804",
         date: "2026-11-30",
         command: "varve bench --op dense.product --variant mma tile",
-        rule: "below 0.97 x the fastest of rows2, rows8, tile at this and all longer counts with a block for an eighth of the SMs",
+        rule: "below 0.97 x the fastest of rows2, rows8, tile at this and all longer counts with a block for a quarter of the SMs",
     },
 }];
