@@ -28,7 +28,7 @@ pub enum Spread {
     BlockAnSm,
     /// Every SM gets four blocks: fewer would leave memory bandwidth unused.
     FourAnSm,
-    /// There is a block for every fourth SM: fewer take as long as that many, and other forms cut the work smaller.
+    /// A card has a block for every fourth SM: fewer take as long as that many, and other forms cut the work smaller.
     AQuarter,
 }
 
