@@ -1,4 +1,4 @@
-//! `dense.product/mma`, second launch for few tokens or rows: 64 matrix rows by 32 tokens on tensor cores.
+//! `dense.product/mma_narrow`, second launch behind that of `product_mma_split`: 64 matrix rows by 32 tokens on tensor cores.
 //!
 //! Math      as `product_mma`
 //! Shapes    as `product_mma`

@@ -143,10 +143,10 @@ impl<A, P: Copy + 'static> Table<A, P> {
         match row.needs.spread {
             Spread::BlockAnSm if of_sequence > u64::from(sms) => Err(Reason::Crowded { blocks: of_sequence, sms }),
             Spread::FourAnSm if all < 4 * u64::from(sms) => Err(Reason::Sparse { blocks: all, sms }),
-            Spread::AQuarter if !target.caps().is_emulator && 4 * all < u64::from(sms) => {
+            Spread::BlockEach(n) if !target.caps().is_emulator && u64::from(n) * all < u64::from(sms) => {
                 Err(Reason::Few { blocks: all, sms })
             }
-            Spread::Any | Spread::BlockAnSm | Spread::FourAnSm | Spread::AQuarter => Ok(choice),
+            Spread::Any | Spread::BlockAnSm | Spread::FourAnSm | Spread::BlockEach(_) => Ok(choice),
             Spread::OneWave => {
                 let per_sm = target.blocks_per_sm(choice.kernel, block.iter().product(), dynamic_shared)?;
                 let (blocks, resident) = (of_sequence, u64::from(per_sm) * u64::from(sms));

@@ -28,8 +28,8 @@ pub enum Spread {
     BlockAnSm,
     /// Every SM gets four blocks: fewer would leave memory bandwidth unused.
     FourAnSm,
-    /// A card has a block for every fourth SM: fewer take as long as that many, and other forms cut the work smaller.
-    AQuarter,
+    /// A card has a block for each so many SMs: fewer take as long as that many, and other forms cut the work smaller.
+    BlockEach(u32),
 }
 
 impl Needs {
