@@ -7,6 +7,7 @@ use varve::ops::delta_out_norm::{DELTA_OUT_NORM, OutNormSizes, OutputGate};
 use varve::ops::delta_rec::DELTA_REC;
 use varve::ops::dense_product::{DENSE_PRODUCT, ProductSizes, expanded_to};
 use varve::ops::dispatch::{Dispatch, OpError, Reason};
+use varve::ops::qsa_scores::QSA_SCORES;
 use varve::ops::qsa_topk::{QSA_TOPK, TopkSizes};
 use varve::ops::weights::Kind;
 use varve::ops::{DeltaSizes, exactness::Exactness};
@@ -113,7 +114,8 @@ fn every_table_ends_in_its_base_and_the_base_needs_nothing_special() {
     let rec: Vec<_> = DELTA_REC.rows.iter().map(|row| row.exactness).collect();
     let norm: Vec<_> = DELTA_OUT_NORM.rows.iter().map(|row| row.exactness).collect();
     let commit: Vec<_> = DELTA_COMMIT.rows.iter().map(|row| row.exactness).collect();
-    for exactness in [rec, norm, commit] {
+    let scores: Vec<_> = QSA_SCORES.rows.iter().map(|row| row.exactness).collect();
+    for exactness in [rec, norm, commit, scores] {
         let (last, rest) = exactness.split_last().unwrap();
         assert_eq!(*last, Exactness::Base);
         assert!(!rest.contains(&Exactness::Base));
@@ -131,13 +133,14 @@ fn every_rounding_bound_is_derived_where_its_row_says() {
     assert!(headings.iter().any(|heading| heading == "chunked"), "{headings:?}");
     let of_rec = DELTA_REC.rows.iter().map(|row| (row.name, row.exactness));
     let of_product = DENSE_PRODUCT.rows.iter().map(|row| (row.name, row.exactness));
+    let of_scores = QSA_SCORES.rows.iter().map(|row| (row.name, row.exactness));
     let mut found = 0;
-    for (name, exactness) in of_rec.chain(of_product) {
+    for (name, exactness) in of_rec.chain(of_product).chain(of_scores) {
         if let Exactness::Rounding { bound, ordinary, derived } = exactness {
             let heading = derived.strip_prefix("exactness.md#").unwrap();
             assert!(ordinary <= bound && headings.iter().any(|known| known == heading), "{name}: {derived}");
             found += 1;
         }
     }
-    assert!(found >= 6, "{found} rows");
+    assert!(found >= 7, "{found} rows");
 }
