@@ -1,4 +1,4 @@
-//! What a block of `dense.product/mma` does: `16 MI WARPS_M` matrix rows by `32 WARPS_N` tokens on tensor cores.
+//! What a block of `dense.product/mma` or `mma_narrow` does: `16 MI WARPS_M` matrix rows by `32 WARPS_N` tokens on tensor cores.
 //!
 //! Warp w has rows `16 MI (w / WARPS_N) ..` and tokens `32 (w mod WARPS_N) ..` of the block as `MI` x 4 tiles of `mma.sync` m16n8k16,
 //! W being A and x being B. `AHEAD + 2` stages of 32 columns hold rows of W, of hi and of lo, 64 bytes each with units of 16

@@ -1,9 +1,9 @@
-//! `dense.product/mma`, second launch for few tokens: 64 matrix rows by 32 tokens on tensor cores.
+//! `dense.product/mma_narrow`, second launch behind that of `product_mma_split`: 64 matrix rows by 32 tokens on tensor cores.
 //!
 //! Math      as `product_mma`
 //! Shapes    as `product_mma`
 //! Mapping   grid (ceil(tokens / 32), ceil(n_out / 64)); four warps of 16 rows and 32 tokens
-//! Memory    eight stages of 32 columns (`mma_tile`), most of them rows of W: reading those is what the time goes into
+//! Memory    eight stages of 32 columns (`mma_tile`)
 //! Order     `mma_tile`'s: the bits of `product_mma`
 //! Barriers  one a stage, by all 128 threads (`mma_tile`); no early return
 //! Budget    168 registers, 0 B shared but the stages, 0 B local (enforced by tests/tests/ptx/)

@@ -1,4 +1,4 @@
-//! `dense.product/mma`, first launch: x in parts of 16 bits.
+//! `dense.product/mma` and `mma_narrow`, first launch: x in parts of 16 bits.
 //!
 //! Math      as `parts`
 //! Shapes    `ProductParams` with scratch; n_in a multiple of 8

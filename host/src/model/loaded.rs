@@ -12,7 +12,7 @@ use super::run::{Probe, Run};
 use super::weights::Reader;
 use super::{Checkpoint, LanguageModel, ModelError, OpenError, Sequence};
 use crate::backend::{Device, Stream};
-use crate::ops::dense_product::{DENSE_PRODUCT, MMA};
+use crate::ops::dense_product::{DENSE_PRODUCT, ON_TENSOR_CORES};
 use crate::ops::dispatch::Dispatch;
 use crate::ops::qsa_cells::CellKind;
 use crate::ops::switches::Switches;
@@ -109,7 +109,7 @@ impl Model {
         let matrix_bytes = reader.bytes();
         let mut switches = options.switches.clone();
         if options.exact_products {
-            switches = switches.without(DENSE_PRODUCT.op, MMA);
+            switches = ON_TENSOR_CORES.into_iter().fold(switches, |all, name| all.without(DENSE_PRODUCT.op, name));
         }
         let chunk = options.chunk.clamp(1, context.min(MAX_CHUNK));
         Ok(Self {

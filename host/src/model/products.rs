@@ -214,7 +214,12 @@ mod tests {
         let device = Device::emulator(EmulatorConfig::default());
         let [in_blocks, expanded] = matrices(&device);
         let exact = run(&device, &expanded, 9, Into::Residual, false);
-        let rounded = run_by("dense.product=mma", &device, &in_blocks, 9, Into::Residual, false);
+        let by = |variant: &str| {
+            let switch = format!("dense.product={variant}");
+            run_by(&switch, &device, &in_blocks, 9, Into::Residual, false)
+        };
+        let rounded = by("mma");
+        assert_eq!(rounded, by("mma_narrow"), "one order, whatever the blocks");
         let size = exact.iter().fold(0.0f32, |a, x| a.max(x.abs()));
         let apart = rounded.iter().zip(&exact).fold(0.0f32, |a, (x, y)| a.max((x - y).abs()));
         assert!(apart > 1e-5 * size && apart < 1e-3 * size, "{apart} of {size}: f16 rounds by up to 4.9e-4");

@@ -1,6 +1,6 @@
 //! `dense.product`: `y = x W^T`, with weights as files store them.
 
-use cuda_std::launch::Kernel;
+use cuda_std::launch::{Bounds, Kernel};
 use varve_gpu::dense::{
     ProductParams, parts, product_mma, product_mma_narrow, product_mma_split, product_rows, product_tile,
 };
@@ -28,24 +28,35 @@ pub struct ProductSizes {
     pub aligned: bool,
 }
 
-/// The variant on tensor cores.
-pub const MMA: &str = "mma";
-/// Most bytes of its scratch, unless 128 tokens alone take more.
+/// The variants on tensor cores, which give the same bits as each other.
+pub const ON_TENSOR_CORES: [&str; 2] = ["mma", "mma_narrow"];
+const BY_TENSOR_CORES: Exactness =
+    Exactness::Rounding { bound: 2e-5, ordinary: 2e-5, derived: "exactness.md#tensor-cores" };
+/// Most bytes of their scratch, unless 128 tokens alone take more.
 const SCRATCH: usize = 64 << 20;
 
-/// The variants, most wanted first: all but the first give the same bits. Conditions: measured in docs/src/measured/dense.md and
+/// The variants, most wanted first: all but the first two give the bits of the base. Conditions: measured in docs/src/measured/dense.md and
 /// model.md.
 pub static DENSE_PRODUCT: Table<ProductSizes, ProductParams> = Table {
     op: "dense.product",
     rows: &[
         Variant {
-            name: MMA,
-            kernel: |ask| on_tensor_cores(ask).map(|[_, products]| products),
-            launch: |ask| products_launch(ask, ask.tokens),
-            staged: Some(Staged { scratch_floats: |ask| of_scratch(ask, ask.tokens.min(pass(ask))), steps: mma_steps }),
-            needs: Needs { cc: 80, spread: Spread::AnEighth },
+            name: "mma",
+            kernel: |ask| on_tensor_cores(ask, LARGE).map(|[_, products]| products),
+            launch: |ask| products_launch(ask, ask.tokens, LARGE),
+            staged: Some(Staged { scratch_floats, steps: |ask, call, scratch| mma_steps(ask, call, scratch, LARGE) }),
+            needs: Needs { cc: 80, spread: Spread::BlockEach(2) },
             preferred: Preferred::Measured { table: measured::MMA, size: |ask| [ask.tokens, 1] },
-            exactness: Exactness::Rounding { bound: 2e-5, ordinary: 2e-5, derived: "exactness.md#tensor-cores" },
+            exactness: BY_TENSOR_CORES,
+        },
+        Variant {
+            name: "mma_narrow",
+            kernel: |ask| on_tensor_cores(ask, SMALL).map(|[_, products]| products),
+            launch: |ask| products_launch(ask, ask.tokens, SMALL),
+            staged: Some(Staged { scratch_floats, steps: |ask, call, scratch| mma_steps(ask, call, scratch, SMALL) }),
+            needs: Needs { cc: 80, spread: Spread::BlockEach(4) },
+            preferred: Preferred::Measured { table: measured::MMA_NARROW, size: |ask| [ask.tokens, 1] },
+            exactness: BY_TENSOR_CORES,
         },
         Variant {
             name: "tile",
@@ -98,43 +109,59 @@ pub static DENSE_PRODUCT: Table<ProductSizes, ProductParams> = Table {
     ],
 };
 
-/// Most tokens of the kernel for few.
-const FEW_TOKENS: usize = product_mma_narrow::TOKENS;
+/// Blocks of a variant on tensor cores.
+#[derive(Clone, Copy)]
+struct Blocks {
+    rows: usize,
+    tokens: usize,
+    bounds: Bounds,
+    shared_bytes: usize,
+    f16: &'static Kernel<ProductParams>,
+    bf16: &'static Kernel<ProductParams>,
+}
 
-/// Kernels of [`MMA`] for these sizes: the parts of x, the products. All passes of a call have the same.
-fn on_tensor_cores(ask: &ProductSizes) -> Result<[&'static Kernel<ProductParams>; 2], String> {
+const LARGE: Blocks = Blocks {
+    rows: product_mma::ROWS,
+    tokens: product_mma::TOKENS,
+    bounds: product_mma::BOUNDS,
+    shared_bytes: product_mma::SHARED_BYTES,
+    f16: &product_mma::DENSE_PRODUCT_MMA_F16,
+    bf16: &product_mma::DENSE_PRODUCT_MMA_BF16,
+};
+const SMALL: Blocks = Blocks {
+    rows: product_mma_narrow::ROWS,
+    tokens: product_mma_narrow::TOKENS,
+    bounds: product_mma_narrow::BOUNDS,
+    shared_bytes: product_mma_narrow::SHARED_BYTES,
+    f16: &product_mma_narrow::DENSE_PRODUCT_MMA_NARROW_F16,
+    bf16: &product_mma_narrow::DENSE_PRODUCT_MMA_NARROW_BF16,
+};
+
+/// Kernels on tensor cores for these sizes: the parts of x, the products.
+fn on_tensor_cores(ask: &ProductSizes, blocks: Blocks) -> Result<[&'static Kernel<ProductParams>; 2], String> {
     if !ask.aligned || !ask.n_in.is_multiple_of(8) {
         return Err("rows of the matrix do not start at multiples of 16 bytes".into());
     }
-    let most = 65_535 * product_mma_narrow::ROWS;
+    let most = 65_535 * blocks.rows;
     if ask.n_out > most {
         return Err(format!("{} rows, a launch covers {most}", ask.n_out));
     }
-    let few = ask.tokens <= FEW_TOKENS;
     match ask.kind {
         Kind::F32 => Err("weights are f32, tensor cores take 16 bits here".into()),
-        Kind::F16 => Ok([
-            &product_mma_split::DENSE_PRODUCT_MMA_SPLIT_F16,
-            if few { &product_mma_narrow::DENSE_PRODUCT_MMA_NARROW_F16 } else { &product_mma::DENSE_PRODUCT_MMA_F16 },
-        ]),
-        Kind::Bf16 => Ok([
-            &product_mma_split::DENSE_PRODUCT_MMA_SPLIT_BF16,
-            if few { &product_mma_narrow::DENSE_PRODUCT_MMA_NARROW_BF16 } else { &product_mma::DENSE_PRODUCT_MMA_BF16 },
-        ]),
+        Kind::F16 => Ok([&product_mma_split::DENSE_PRODUCT_MMA_SPLIT_F16, blocks.f16]),
+        Kind::Bf16 => Ok([&product_mma_split::DENSE_PRODUCT_MMA_SPLIT_BF16, blocks.bf16]),
     }
 }
 
 /// The launch of the products of `tokens` of the call's tokens.
-fn products_launch(ask: &ProductSizes, tokens: usize) -> Launch {
-    let [rows_of_block, tokens_of_block, shared, threads] = if ask.tokens <= FEW_TOKENS {
-        use product_mma_narrow::{BOUNDS, ROWS, SHARED_BYTES, TOKENS};
-        [ROWS, TOKENS, SHARED_BYTES, BOUNDS.threads as usize]
-    } else {
-        use product_mma::{BOUNDS, ROWS, SHARED_BYTES, TOKENS};
-        [ROWS, TOKENS, SHARED_BYTES, BOUNDS.threads as usize]
-    };
-    let grid = [axis(tokens.div_ceil(tokens_of_block)), axis(ask.n_out.div_ceil(rows_of_block)), 1];
-    Launch { grid, dynamic_shared: axis(shared), ..Launch::new(1, axis(threads)) }
+fn products_launch(ask: &ProductSizes, tokens: usize, blocks: Blocks) -> Launch {
+    let grid = [axis(tokens.div_ceil(blocks.tokens)), axis(ask.n_out.div_ceil(blocks.rows)), 1];
+    Launch { grid, dynamic_shared: axis(blocks.shared_bytes), ..Launch::new(1, blocks.bounds.threads) }
+}
+
+/// f32 elements of scratch of a call.
+fn scratch_floats(ask: &ProductSizes) -> usize {
+    of_scratch(ask, ask.tokens.min(pass(ask)))
 }
 
 /// f32 elements of scratch for so many tokens.
@@ -147,9 +174,14 @@ fn pass(ask: &ProductSizes) -> usize {
     (SCRATCH / parts::scratch_bytes(1, ask.n_in) / product_mma::TOKENS).max(1) * product_mma::TOKENS
 }
 
-/// Launches of [`MMA`]: for each pass of tokens its parts, then its products.
-fn mma_steps(ask: &ProductSizes, call: &Step<ProductParams>, scratch: *mut f32) -> Vec<Step<ProductParams>> {
-    let Ok([split, products]) = on_tensor_cores(ask) else { return Vec::new() };
+/// Launches on tensor cores: for each pass of tokens its parts, then its products.
+fn mma_steps(
+    ask: &ProductSizes,
+    call: &Step<ProductParams>,
+    scratch: *mut f32,
+    blocks: Blocks,
+) -> Vec<Step<ProductParams>> {
+    let Ok([split, products]) = on_tensor_cores(ask, blocks) else { return Vec::new() };
     let of_a_pass = |first: usize| {
         let tokens = (ask.tokens - first).min(pass(ask));
         let row = |stride: u32| first * stride as usize;
@@ -163,7 +195,7 @@ fn mma_steps(ask: &ProductSizes, call: &Step<ProductParams>, scratch: *mut f32) 
             ..call.params
         };
         let parts = Launch::new(axis(tokens), product_mma_split::BOUNDS.threads);
-        [(split, parts), (products, products_launch(ask, tokens))].map(|(kernel, launch)| Step {
+        [(split, parts), (products, products_launch(ask, tokens, blocks))].map(|(kernel, launch)| Step {
             kernel,
             launch,
             params,
@@ -179,7 +211,7 @@ fn mma_steps(ask: &ProductSizes, call: &Step<ProductParams>, scratch: *mut f32) 
 pub fn expanded_to(dispatch: &Dispatch, target: &impl Target, [tokens, n_out, n_in]: [usize; 3]) -> Kind {
     let ask = ProductSizes { tokens, n_out, n_in, kind: Kind::F16, aligned: true };
     match DENSE_PRODUCT.select(dispatch, target, &ask) {
-        Ok(choice) if choice.variant == MMA => Kind::F16,
+        Ok(choice) if ON_TENSOR_CORES.contains(&choice.variant) => Kind::F16,
         _ => Kind::F32,
     }
 }
@@ -238,7 +270,7 @@ mod tests {
     use super::*;
 
     /// Grids, tokens and first x of the launches of a call, from address 0 on.
-    fn steps(ask: &ProductSizes) -> Vec<([u32; 3], u32, usize)> {
+    fn steps(ask: &ProductSizes, blocks: Blocks) -> Vec<([u32; 3], u32, usize)> {
         let params = ProductParams {
             w: std::ptr::null(),
             x: std::ptr::null(),
@@ -252,30 +284,30 @@ mod tests {
             y_stride: axis(ask.n_out),
             add_stride: 0,
         };
-        let [_, kernel] = on_tensor_cores(ask).expect("fits");
-        let call = Step { kernel, launch: products_launch(ask, ask.tokens), params, early: false };
-        let steps = mma_steps(ask, &call, std::ptr::null_mut());
+        let [_, kernel] = on_tensor_cores(ask, blocks).expect("fits");
+        let call = Step { kernel, launch: products_launch(ask, ask.tokens, blocks), params, early: false };
+        let steps = mma_steps(ask, &call, std::ptr::null_mut(), blocks);
         assert!(steps.iter().all(|step| step.params.add.is_null()));
         steps.iter().map(|step| (step.launch.grid, step.params.tokens, step.params.x.addr())).collect()
     }
 
     #[test]
     fn passes_cover_all_tokens_and_bound_the_scratch() {
-        let ask = ProductSizes { tokens: 2000, n_out: 300, n_in: 10_240, kind: Kind::F16, aligned: true };
+        let ask = ProductSizes { tokens: 2000, n_out: 900, n_in: 10_240, kind: Kind::F16, aligned: true };
         let second = 1536 * 10_240 * 4;
         let all =
-            [([1536, 1, 1], 1536, 0), ([12, 3, 1], 1536, 0), ([464, 1, 1], 464, second), ([4, 3, 1], 464, second)];
-        assert_eq!(steps(&ask), all);
+            [([1536, 1, 1], 1536, 0), ([12, 8, 1], 1536, 0), ([464, 1, 1], 464, second), ([4, 8, 1], 464, second)];
+        assert_eq!(steps(&ask, LARGE), all);
         assert!(4 * of_scratch(&ask, pass(&ask)) <= SCRATCH);
-        let few = ProductSizes { tokens: 32, ..ask };
-        assert_eq!(steps(&few), [([32, 1, 1], 32, 0), ([1, 5, 1], 32, 0)]);
+        let grids: Vec<_> = steps(&ask, SMALL).iter().map(|step| step.0).collect();
+        assert_eq!(grids, [[1536, 1, 1], [48, 15, 1], [464, 1, 1], [15, 15, 1]]);
         assert_eq!(pass(&ProductSizes { n_in: 1 << 20, ..ask }), 128, "a block's tokens at least");
     }
 
     #[test]
     fn tensor_cores_say_what_they_do_not_take() {
         let ask = ProductSizes { tokens: 64, n_out: 64, n_in: 64, kind: Kind::Bf16, aligned: true };
-        let refused = |ask| on_tensor_cores(&ask).err();
+        let refused = |ask| on_tensor_cores(&ask, SMALL).err();
         assert_eq!(refused(ask), None);
         let unaligned = Some("rows of the matrix do not start at multiples of 16 bytes".to_owned());
         assert_eq!(refused(ProductSizes { aligned: false, ..ask }), unaligned);

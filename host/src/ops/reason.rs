@@ -63,7 +63,7 @@ pub enum Reason {
         /// SMs of the device.
         sms: u32,
     },
-    /// Less than a block for every eighth SM.
+    /// Less than a block for each so many SMs.
     #[error("only {blocks} blocks for {sms} SMs: other variants cut the work smaller")]
     Few {
         /// Blocks of the launch.

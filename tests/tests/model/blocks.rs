@@ -78,7 +78,7 @@ fn passes_of_blocks_are_those_of_expanded_weights() {
     let mut by_mma = load_with("dense.product=mma", &mixed, false, 512);
     let (d, size) = (distance(&logits(&mut by_mma, long), &of_long), largest(&of_long));
     println!("weights rounded to f16 move logits of up to {size} by {d}");
-    assert!(d > 0.0 && d < 0.003 * f64::from(size), "logits of up to {size} move by {d}");
+    assert!(d > 0.0 && d < 0.01 * f64::from(size), "logits of up to {size} move by {d}");
 
     let mut rounding = load(&mixed, false, 512);
     let [held, of_expanded] = [&rounding, &wanted].map(Model::matrix_bytes);

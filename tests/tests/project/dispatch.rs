@@ -99,11 +99,11 @@ fn blocks_are_expanded_to_f16_only_where_tensor_cores_take_it() {
     let plain = Dispatch::default();
     let chosen = |name: &str, tokens| expanded_to(&plain, &card(name), sizes(tokens));
     assert_eq!([chosen("H200", 512), chosen("H200", 9), chosen("A100", 512)], [Kind::F16, Kind::F32, Kind::F32]);
-    assert_eq!(expanded_to(&plain, &card("H200"), [512, 324, 10_240]), Kind::F32, "12 blocks for 132 SMs");
-    assert_eq!(expanded_to(&by_mma, &card("A100"), sizes(1)), Kind::F16);
+    assert_eq!(expanded_to(&plain, &card("H200"), [2048, 324, 10_240]), Kind::F32, "48 blocks for 132 SMs");
+    assert_eq!(expanded_to(&by_mma, &card("A100"), sizes(1)), Kind::F16, "80 blocks for 108 SMs");
     assert_eq!(expanded_to(&by_mma, &card("T4"), sizes(2048)), Kind::F32, "7.5 has none of these");
     assert_eq!(expanded_to(&by_mma, &card("A100"), [9, 64, 36]), Kind::F32, "rows at multiples of 8 bytes");
-    let off = Dispatch::new("dense.product=-mma".parse().unwrap());
+    let off = Dispatch::new("dense.product=-mma,dense.product=-mma_narrow".parse().unwrap());
     assert_eq!(expanded_to(&off, &card("H200"), sizes(2048)), Kind::F32);
     let ask = ProductSizes { tokens: 2048, n_out: 64, n_in: 64, kind: Kind::F32, aligned: true };
     assert_ne!(DENSE_PRODUCT.select(&by_mma, &card("H200"), &ask).unwrap().variant, "mma", "f32 weights");

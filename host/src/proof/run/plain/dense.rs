@@ -11,7 +11,7 @@ use super::operand::{Added, LAWS, Layout, Loaded, Matrix, vector};
 use super::{Call, Case, Expected, Promised, Values, aligned_works, variants};
 use crate::backend::{BackendError, Buffer, Device};
 use crate::ops::dense_embed::{DENSE_EMBED, EmbedSizes, embed};
-use crate::ops::dense_product::{DENSE_PRODUCT, MMA, ProductSizes, product};
+use crate::ops::dense_product::{DENSE_PRODUCT, ON_TENSOR_CORES, ProductSizes, product};
 use crate::ops::dispatch::Pick;
 use crate::ops::mmvq_product::QuantizedMatrix;
 use crate::ops::weights::{self, Kind, Weights};
@@ -361,7 +361,8 @@ impl Case for Product {
 
     fn expected_by(&self, variant: &str) -> Option<Vec<Expected>> {
         let is_f16 = self.w.kind == Kind::F16;
-        (variant == MMA)
+        ON_TENSOR_CORES
+            .contains(&variant)
             .then(|| self.each(|w, x, add| reference::dot_in_parts(w.map(|&w| f64::from(w)), x, add, is_f16)))
     }
 }
