@@ -82,7 +82,7 @@ pub static QSA_ATTEND: Table<AttendSizes, AttendParams> = Table {
             staged: None,
             needs: Needs { cc: 80, spread: Spread::Any },
             preferred: Preferred::Measured { table: qsa_attend::PROMPT, size: |ask| [ask.rows, 1] },
-            exactness: Exactness::Rounding { bound: 1e-4, ordinary: 1e-5, derived: "exactness.md#qsaattend" },
+            exactness: Exactness::Rounding { bound: 1e-4, ordinary: 1e-5, derived: "exactness.md#qsa.attend" },
         },
         Variant {
             name: "early",
