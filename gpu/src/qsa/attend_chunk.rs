@@ -2,7 +2,7 @@
 //!
 //! Math      s = q . k / 16, m = max s, e = exp(s - m), l = sum e, sum e v; a cell without a row has e = 0
 //! Shapes    `AttendParams`
-//! Mapping   grid (chunks, kv heads, rows), chunk x = cells 64 x .. 64 x + 63 of the list. Scores: warp w has cells 8 w .. 8 w
+//! Mapping   grid (chunks, kv heads * parts, rows), chunk x = cells 64 x .. 64 x + 63 of the list, a part of a key head's heads. Scores: warp w has cells 8 w .. 8 w
 //!           + 7, lane l values 8 l .. 8 l + 7 of all of them in registers; two heads a round. Weights: warp w has heads w,
 //!           w + 8. Sums: thread d has value d for all heads, cells in shared memory (f32: in place)
 //! Order     score: product, then an fma chain over 8 values; butterfly over the lanes; times 1/16. l: e_j + e_(j+32), butterfly.
@@ -13,7 +13,7 @@
 //! Promise   Base, with `attend_merge.rs`
 
 use cuda_std::launch::Bounds;
-use cuda_std::thread::{block_idx_x, block_idx_y, block_idx_z, sync_threads, thread_idx_x};
+use cuda_std::thread::{block_idx_x, block_idx_y, block_idx_z, grid_dim_y, sync_threads, thread_idx_x};
 use cuda_std::{float, global, grid, shared, warp};
 
 use super::HEAD_DIM;
@@ -31,7 +31,7 @@ const PITCH: usize = 20;
 /// f32 of shared memory before the queries: scores, scales, rows.
 const FIXED: usize = CHUNK * (PITCH + SCALES + 1);
 
-/// Dynamic shared memory of a block for `group` heads of a key head.
+/// Dynamic shared memory of a block for `group` heads.
 pub const fn shared_bytes<F: CellFormat>(group: usize) -> usize {
     4 * (FIXED + group * HEAD_DIM) + if F::STAGED { CHUNK * F::ROW_BYTES } else { 0 }
 }
@@ -88,15 +88,19 @@ impl Area {
 }
 
 /// # Safety
-/// Shapes and alignment as `AttendParams` says; `heads / kv_heads <= H`; grid `(chunks, kv_heads, rows)`, block 256, dynamic
+/// Shapes and alignment as `AttendParams` says; grid `(chunks, kv_heads * parts, rows)`, block 256, where `heads /
+/// (kv_heads * parts)` is whole and at most H; dynamic
 /// shared memory `shared_bytes::<F>`.
 #[inline(always)]
 unsafe fn body<F: CellFormat, const H: usize>(p: AttendParams) {
     grid::let_next_start(); // it waits for the end of this launch
-    let (thread, chunk, kv_head) = (thread_idx_x() as usize, block_idx_x(), block_idx_y());
+    let (thread, chunk) = (thread_idx_x() as usize, block_idx_x());
     let (query, warp, lane) = (block_idx_z() as usize, thread / 32, (thread % 32) as u32);
-    let group = p.heads as usize / p.pages.kv_heads as usize;
-    let head0 = query * p.heads as usize + kv_head as usize * group;
+    // A key head's query heads are dealt to as many blocks as the grid has of them.
+    let parts = grid_dim_y() / p.pages.kv_heads;
+    let (kv_head, group) = (block_idx_y() / parts, (p.heads / grid_dim_y()) as usize);
+    let first = block_idx_y() as usize * group;
+    let head0 = query * p.heads as usize + first;
     let place = chunk * CHUNK as u32 + (warp * CELLS) as u32 + lane % CELLS as u32;
     // SAFETY: the grid has `rows` of z; the heads are the row's. None of these loads waits for another.
     let (cell, queries, attended) = unsafe {
@@ -117,7 +121,7 @@ unsafe fn body<F: CellFormat, const H: usize>(p: AttendParams) {
     // SAFETY: queries are there since the barrier; each score has one writer.
     unsafe { scores(area, &keys, row, (warp, lane), group) };
     sync_threads();
-    let part = ((query * p.chunks as usize + chunk as usize) * p.heads as usize) + kv_head as usize * group;
+    let part = (query * p.chunks as usize + chunk as usize) * p.heads as usize + first;
     // SAFETY: scores are there since the barrier; a head is one warp's; the chunk is one of `chunks`.
     unsafe { weights::<H>(area.scores, p.tops.add(2 * part), (warp, lane), group) };
     sync_threads();

@@ -20,6 +20,7 @@ pub mod attend_chunk;
 pub mod attend_merge;
 pub mod attend_prompt;
 pub mod cells;
+pub mod halves;
 pub mod scores;
 pub mod scores_multi;
 pub mod scores_packed;

@@ -158,7 +158,9 @@ impl PageTable {
     #[must_use]
     pub fn permuted(blocks: usize, holes: bool) -> Self {
         let pages = blocks + 5;
-        let step = (pages / 2 + 1..).find(|step| (2..=pages / 2).all(|d| step % d > 0 || pages % d > 0)).unwrap_or(1);
+        let step = (pages / 2 + 1..)
+            .find(|step| (2..=pages / 2).all(|d| !step.is_multiple_of(d) || !pages.is_multiple_of(d)))
+            .unwrap_or(1);
         let page = |b: usize| match b % 10 {
             2 if holes => NO_PAGE,
             7 if holes => pages as u32,

@@ -4,6 +4,7 @@
 pub mod delta_rec;
 pub mod dense_product;
 pub mod mmvq_rows;
+pub mod qsa_attend;
 
 use super::reason::Reason;
 use crate::backend::Caps;
