@@ -8,7 +8,7 @@
 //! |---|---|---|---|---|
 //! | [`thread`] | indices and extents | `%tid %ctaid %ntid %nctaid` | 75 | values of the running fiber |
 //! | [`barrier`] | `sync_threads`, named barriers, fences | `bar.sync bar.arrive membar` | 75 | threads gather, the last one goes on |
-//! | [`warp`] | shuffles, votes | `shfl.sync vote.sync bar.warp.sync` | 75 | lanes gather, mask and call site checked |
+//! | [`warp`] | shuffles, sums by them, votes | `shfl.sync vote.sync bar.warp.sync` | 75 | lanes gather, mask and call site checked |
 //! | [`warp`] | `redux_*` | `redux.sync` | 80 | as above |
 //! | [`shared`] | `shared_array!`, dynamic area, accessors | `.shared`, `ld.shared st.shared` | 75 | an arena a block, ranges checked |
 //! | [`global`] | accessors of 1 to 16 bytes | `ld.global(.nc) st.global` | 75 | ranges checked against the registry |

@@ -18,6 +18,7 @@ pub mod append_warp;
 pub mod attend;
 pub mod attend_chunk;
 pub mod attend_merge;
+pub mod attend_prompt;
 pub mod cells;
 pub mod scores;
 pub mod scores_multi;
@@ -35,6 +36,8 @@ pub mod topk_ref;
 pub mod topk_reg;
 pub mod topk_rounds;
 pub mod topk_split;
+pub mod topk_split_count;
+pub mod topk_split_place;
 pub mod topk_wide;
 
 pub use step::{StepRecord, WidthRule, most_cells};
@@ -110,9 +113,9 @@ pub struct ScoresParams {
     pub out: *mut f32,
     /// Queries, at least 1.
     pub nq: u32,
-    /// Blocks that the buffers have room for, at least 1; none beyond them is read or written, whatever the records say.
+    /// Blocks that the buffers have room for, and elements from a row of scores to the next.
     pub max_blocks: u32,
-    /// Above the `n_bid` of every row, or 0 for `max_blocks`: what grids were made for that have a place for each block.
+    /// Blocks to score at most, 1 to `max_blocks`: none from here on is read or written, whatever the records say.
     pub reach: u32,
     /// Not read; keeps the struct free of padding.
     pub reserved: u32,

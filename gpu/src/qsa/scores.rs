@@ -48,11 +48,11 @@ impl Row {
         Self { n_bid, has_tail: !n_kv.is_multiple_of(RATIO as u32) }
     }
 
-    /// Whether the row has a score of the block, and room for it.
+    /// Whether the row has a score of the block, within the launch's reach.
     #[inline(always)]
     #[must_use]
     pub fn has(&self, p: &ScoresParams, block: u32) -> bool {
-        block <= self.n_bid && block < p.max_blocks
+        block <= self.n_bid && block < p.reach
     }
 
     /// The lane's part of the key that a block has for the row: the dead one unless the block is complete.
@@ -62,7 +62,7 @@ impl Row {
     #[inline(always)]
     #[must_use]
     pub unsafe fn key(&self, p: &ScoresParams, block: u32, lane: u32) -> Quad {
-        let key = if block < self.n_bid.min(p.max_blocks) { key_at(p, block) } else { p.dead };
+        let key = if block < self.n_bid.min(p.reach) { key_at(p, block) } else { p.dead };
         // SAFETY: a row of the pooled keys, or the dead key; `lane < 32`.
         unsafe { global::load4_nc(key.add(4 * lane as usize)) }
     }
@@ -143,12 +143,12 @@ impl Walk {
     #[inline(always)]
     #[must_use]
     pub fn of<const N: usize>(p: &ScoresParams, rows: &[Row; N]) -> Self {
-        let (mut complete, mut last) = (p.max_blocks, 0);
+        let (mut complete, mut last) = (p.reach, 0);
         for i in 0..N {
             complete = complete.min(rows[i].n_bid);
             last = last.max(rows[i].n_bid);
         }
-        Self { complete, last: last.min(p.max_blocks - 1) }
+        Self { complete, last: last.min(p.reach - 1) }
     }
 
     /// Walks by steps of `R` blocks. `score` gets a step that is complete for every query, by its number, and its keys as

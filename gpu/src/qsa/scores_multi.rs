@@ -38,9 +38,9 @@ pub unsafe fn qsa_scores_multi(p: ScoresParams) {
             // SAFETY: `query < nq`.
             let row = unsafe { Row::of(&p, query) };
             if row.has(&p, block) {
-                // SAFETY: within the query's part of the array, which nobody writes any more.
                 let head = |h: usize| -> Quad {
                     let at = query as usize * QUERY + h * INDEX_DIM + 4 * lane as usize;
+                    // SAFETY: within the query's part of the array, which nobody writes any more.
                     unsafe { shared::load4(queries.add(at)) }
                 };
                 // SAFETY: 32 lanes have four columns each.
@@ -52,7 +52,7 @@ pub unsafe fn qsa_scores_multi(p: ScoresParams) {
                 let score = row.finish(block, ((r[0] + r[1]) + r[2]) + r[3]);
                 if lane == 0 {
                     let at = query as usize * p.max_blocks as usize + block as usize;
-                    // SAFETY: `block < max_blocks`; one warp has this block.
+                    // SAFETY: `block < reach`; one warp has this block.
                     unsafe { global::store(p.out.add(at), score) }
                 }
             }
@@ -79,5 +79,5 @@ pub(super) unsafe fn share_queries(p: &ScoresParams, queries: *mut f32) -> u32 {
         last = last.max(unsafe { Row::of(p, query) }.n_bid);
     }
     sync_threads();
-    last.min(p.max_blocks - 1)
+    last.min(p.reach - 1)
 }

@@ -103,7 +103,7 @@ unsafe fn body<const NQ: usize, const NB: usize, const U: usize>(p: ScoresParams
             return;
         }
         let at = STEP * step as usize + own_block as usize;
-        // SAFETY: complete blocks are below `max_blocks`; one warp has this step of these queries. With four queries a warp
+        // SAFETY: a step lies below `reach`; one warp has this step of these queries. With four queries a warp
         // the rows are 16-byte aligned, and a step is 16 bytes of a row.
         unsafe {
             if NB == 1 {

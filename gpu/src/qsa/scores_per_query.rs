@@ -19,8 +19,7 @@ use super::{INDEX_HEADS, ScoresParams};
 pub const BOUNDS: Bounds = Bounds { threads: 32 * WARPS, min_blocks: 4 };
 
 /// # Safety
-/// Shapes and alignment as `ScoresParams` says; grid `[reach / 8 rounded up, nq]` with `max_blocks` for a reach of 0, block
-/// 256.
+/// Shapes and alignment as `ScoresParams` says; grid `[reach / 8 rounded up, nq]`, block 256.
 #[kernel]
 #[launch_bounds(BOUNDS)]
 pub unsafe fn qsa_scores_per_query(p: ScoresParams) {
@@ -52,7 +51,7 @@ pub(super) unsafe fn score_block(p: &ScoresParams, query: u32, block: u32) {
     let score = row.finish(block, ((r[0] + r[1]) + r[2]) + r[3]);
     if lane == 0 {
         let at = query as usize * p.max_blocks as usize + block as usize;
-        // SAFETY: `block < max_blocks`; one warp has this block of this query.
+        // SAFETY: `block < reach`; one warp has this block of this query.
         unsafe { global::store(p.out.add(at), score) }
     }
 }

@@ -96,7 +96,7 @@ unsafe fn body<const NQ: usize, const U: usize>(p: ScoresParams) {
         if lane < STEP as u32 {
             for query in 0..NQ {
                 let at = query * p.max_blocks as usize + STEP * step as usize + lane as usize;
-                // SAFETY: a complete block is below `max_blocks`; one warp has this step.
+                // SAFETY: a step lies below `reach`; one warp has this step.
                 unsafe { global::store(p.out.add(at), mine[query]) }
             }
         }

@@ -34,9 +34,9 @@ pub unsafe fn qsa_scores_scatter(p: ScoresParams) {
     // SAFETY: rows past the last are the last one again.
     let rows: [Row; QUERIES] = [0, 1, 2, 3, 4, 5, 6, 7].map(|i| unsafe { Row::of(&p, i) });
     let own = warp::scatter_index::<INDEX_HEADS>() as usize;
-    // SAFETY: `query < nq`, `h < 4`: within the array, which nobody writes any more.
     let heads = |query: u32| -> [Quad; INDEX_HEADS] {
         let at = |h: usize| (query as usize * INDEX_HEADS + (h ^ own)) * INDEX_DIM + 4 * lane as usize;
+        // SAFETY: `query < nq`, `h < 4`: within the array, which nobody writes any more.
         [0, 1, 2, 3].map(|h| unsafe { shared::load4(queries.add(at(h))) })
     };
     // SAFETY: the step's blocks are complete, so their keys are written; 32 lanes have four columns each.
@@ -48,7 +48,7 @@ pub unsafe fn qsa_scores_scatter(p: ScoresParams) {
             let (a, b) = (reduce(keys[0], &heads), reduce(keys[1], &heads));
             if lane < STEP as u32 {
                 let at = query as usize * p.max_blocks as usize + STEP * step as usize + lane as usize;
-                // SAFETY: a complete block is below `max_blocks`; one warp has this step.
+                // SAFETY: a step lies below `reach`; one warp has this step.
                 unsafe { global::store(p.out.add(at), if lane == 0 { a } else { b }) }
             }
         }

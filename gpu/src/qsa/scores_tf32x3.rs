@@ -10,7 +10,7 @@
 //!           module's
 //! Barriers  one, behind the fragments; a block whose cells no query has complete returns before it
 //! Budget    168 registers, 0 B shared beside the dynamic, 0 B local (enforced by tests/tests/ptx/)
-//! Promise   Rounding against `per_query`, derived in docs/src/exactness.md#block scores
+//! Promise   Rounding against `per_query`, derived in docs/src/exactness.md#scores
 
 use cuda_std::launch::Bounds;
 use cuda_std::thread::{block_idx_x, block_idx_y, sync_threads, thread_idx_x};
@@ -40,7 +40,7 @@ const _: () = assert!(SHARED_BYTES <= 72 * 1024); // three blocks in 228 KiB les
 
 /// # Safety
 /// Shapes and alignment as `ScoresParams` says, `max_blocks` a multiple of 4; grid `[reach / 256, nq / 16]`, both rounded up,
-/// with `max_blocks` for a reach of 0, block 128, `SHARED_BYTES` dynamic.
+/// block 128, `SHARED_BYTES` dynamic.
 #[kernel(sm = 80)]
 #[launch_bounds(BOUNDS)]
 pub unsafe fn qsa_scores_tf32x3(p: ScoresParams) {
@@ -50,7 +50,7 @@ pub unsafe fn qsa_scores_tf32x3(p: ScoresParams) {
         // SAFETY: a query past the last is the last one.
         complete = complete.max(unsafe { Row::of(&p, first_query + i) }.n_bid);
     }
-    let complete = complete.min(p.max_blocks);
+    let complete = complete.min(p.reach);
     if first_block >= complete {
         return; // all threads of the block
     }
@@ -171,12 +171,12 @@ unsafe fn store(p: &ScoresParams, (first_query, first): (u32, u32), sums: &[Quad
         let query = first_query + g + 8 * half as u32;
         if query < p.nq {
             // SAFETY: `query < nq`.
-            let complete = unsafe { Row::of(p, query) }.n_bid.min(p.max_blocks);
+            let complete = unsafe { Row::of(p, query) }.n_bid.min(p.reach);
             let row = p.out.wrapping_add(query as usize * p.max_blocks as usize);
             for i in 0..SIDE {
                 let block = first + 8 * i as u32 + 2 * t;
                 let [a, b] = [sums[i][2 * half], sums[i][2 * half + 1]];
-                // SAFETY: complete blocks are below `max_blocks`; `block` is even and rows are 16-byte aligned. One thread
+                // SAFETY: a step lies below `reach`; `block` is even and rows are 16-byte aligned. One thread
                 // has these blocks of this query.
                 unsafe {
                     if block + 1 < complete {

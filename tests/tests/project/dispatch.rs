@@ -7,6 +7,7 @@ use varve::ops::delta_out_norm::{DELTA_OUT_NORM, OutNormSizes, OutputGate};
 use varve::ops::delta_rec::DELTA_REC;
 use varve::ops::dense_product::{DENSE_PRODUCT, ProductSizes, expanded_to};
 use varve::ops::dispatch::{Dispatch, OpError, Reason};
+use varve::ops::qsa_scores::QSA_SCORES;
 use varve::ops::qsa_topk::{QSA_TOPK, TopkSizes};
 use varve::ops::weights::Kind;
 use varve::ops::{DeltaSizes, exactness::Exactness};
@@ -95,6 +96,10 @@ fn switches_choose_and_the_reason_says_so() {
 fn blocks_are_expanded_to_f16_only_where_tensor_cores_take_it() {
     let sizes = |tokens| [tokens, 10_240, 2560];
     let by_mma = Dispatch::new("dense.product=mma".parse().unwrap());
+    let plain = Dispatch::default();
+    let chosen = |name: &str, tokens| expanded_to(&plain, &card(name), sizes(tokens));
+    assert_eq!([chosen("H200", 512), chosen("H200", 9), chosen("A100", 512)], [Kind::F16, Kind::F32, Kind::F32]);
+    assert_eq!(expanded_to(&plain, &card("H200"), [512, 324, 10_240]), Kind::F32, "12 blocks for 132 SMs");
     assert_eq!(expanded_to(&by_mma, &card("A100"), sizes(1)), Kind::F16);
     assert_eq!(expanded_to(&by_mma, &card("T4"), sizes(2048)), Kind::F32, "7.5 has none of these");
     assert_eq!(expanded_to(&by_mma, &card("A100"), [9, 64, 36]), Kind::F32, "rows at multiples of 8 bytes");
@@ -109,7 +114,8 @@ fn every_table_ends_in_its_base_and_the_base_needs_nothing_special() {
     let rec: Vec<_> = DELTA_REC.rows.iter().map(|row| row.exactness).collect();
     let norm: Vec<_> = DELTA_OUT_NORM.rows.iter().map(|row| row.exactness).collect();
     let commit: Vec<_> = DELTA_COMMIT.rows.iter().map(|row| row.exactness).collect();
-    for exactness in [rec, norm, commit] {
+    let scores: Vec<_> = QSA_SCORES.rows.iter().map(|row| row.exactness).collect();
+    for exactness in [rec, norm, commit, scores] {
         let (last, rest) = exactness.split_last().unwrap();
         assert_eq!(*last, Exactness::Base);
         assert!(!rest.contains(&Exactness::Base));
@@ -127,13 +133,14 @@ fn every_rounding_bound_is_derived_where_its_row_says() {
     assert!(headings.iter().any(|heading| heading == "chunked"), "{headings:?}");
     let of_rec = DELTA_REC.rows.iter().map(|row| (row.name, row.exactness));
     let of_product = DENSE_PRODUCT.rows.iter().map(|row| (row.name, row.exactness));
+    let of_scores = QSA_SCORES.rows.iter().map(|row| (row.name, row.exactness));
     let mut found = 0;
-    for (name, exactness) in of_rec.chain(of_product) {
+    for (name, exactness) in of_rec.chain(of_product).chain(of_scores) {
         if let Exactness::Rounding { bound, ordinary, derived } = exactness {
             let heading = derived.strip_prefix("exactness.md#").unwrap();
             assert!(ordinary <= bound && headings.iter().any(|known| known == heading), "{name}: {derived}");
             found += 1;
         }
     }
-    assert!(found >= 6, "{found} rows");
+    assert!(found >= 7, "{found} rows");
 }

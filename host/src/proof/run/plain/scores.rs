@@ -22,7 +22,7 @@ const BUDGET: u32 = 2048;
 /// What the tail block's score is raised by.
 const TAIL: f32 = 1e9;
 /// Roundings of the same size that `tf32x3` stands for, as docs/src/exactness.md derives.
-const PRODUCT_STEPS: f64 = 50.0;
+const PRODUCT_STEPS: f64 = 200.0;
 
 /// Rows at consecutive positions, and room for more blocks than they see.
 #[derive(Clone, Copy, Debug)]
@@ -31,8 +31,8 @@ struct Window {
     first: usize,
     spare: usize,
     law: &'static Law,
-    /// Whether the launch is told how far the blocks go.
-    has_reach: bool,
+    /// Blocks to score at most, 0 for all.
+    reach: usize,
 }
 
 impl Window {
@@ -46,9 +46,8 @@ impl Window {
     }
 
     fn name(&self) -> String {
-        let Self { tokens, first, spare, law, has_reach } = self;
-        let reach = if *has_reach { "/reach" } else { "" };
-        format!("{}/T={tokens}/first={first}/spare={spare}{reach}", law.name)
+        let Self { tokens, first, spare, law, reach } = self;
+        format!("{}/T={tokens}/first={first}/spare={spare}/reach={reach}", law.name)
     }
 }
 
@@ -93,6 +92,9 @@ impl Scores {
     /// What block `block` scores for a row.
     fn score(&self, token: usize, block: usize) -> Near {
         let (record, q) = (self.window.record(token), self.q.row(token));
+        if self.window.reach > 0 && block >= self.window.reach {
+            return UNWRITTEN;
+        }
         match block.cmp(&(record.n_bid as usize)) {
             std::cmp::Ordering::Less => block_score(q, self.keys.row(block)),
             std::cmp::Ordering::Equal if record.tail() > 0 => block_score(q, self.dead.row(0)).plus(Near::exact(TAIL)),
@@ -115,7 +117,7 @@ impl Scores {
                 dead: vector(&dead)?,
                 steps: steps.view(piece)?,
                 scores: own.all_mut()?,
-                reach: if self.window.has_reach { self.window.last() + 1 } else { 0 },
+                reach: self.window.reach,
             };
             scores(Pick::Named(variant), &stream, args)?;
             stream.synchronize()?;
@@ -161,7 +163,7 @@ impl Case for Scores {
     }
 }
 
-const USUAL: Window = Window { tokens: 4, first: 100, spare: 1, law: &LAWS[0], has_reach: false };
+const USUAL: Window = Window { tokens: 4, first: 100, spare: 1, law: &LAWS[0], reach: 0 };
 
 /// Positions 100 to 103 have every length of a tail, and a block that is complete for the last row only; 2,047 to 2,059
 /// lie around the budget.
@@ -174,9 +176,11 @@ fn windows(scale: Scale) -> Vec<Window> {
     all.push(Window { spare: 63, ..Window { tokens: 2, first: 4095, ..USUAL } });
     all.extend([0, 2, 61].map(|spare| Window { spare, ..USUAL }));
     for (tokens, first) in [(33, 121), (20, 301)] {
-        let window = whole(Window { tokens, first, has_reach: true, ..USUAL });
-        all.extend([window, Window { spare: window.spare + 5, ..window }]);
+        let window = whole(Window { tokens, first, ..USUAL });
+        let all_of_them = Window { reach: window.last() + 1, ..window };
+        all.extend([window, all_of_them, Window { spare: window.spare + 5, ..all_of_them }]);
     }
+    all.extend([1, 4, 6].map(|tokens| whole(Window { tokens, reach: 22, ..USUAL })));
     all.extend(LAWS[1..].iter().map(|law| whole(Window { tokens: 6, law, ..USUAL })));
     if !scale.is_small() {
         let ends = [131_072, 262_141];
@@ -207,17 +211,12 @@ mod tests {
     use super::*;
     use crate::backend::EmulatorConfig;
 
-    /// Share of the scores, in `0 .. 1`, that another reading moves by more than a hundredth of the largest.
+    /// Share of the complete blocks' scores, in `0 .. 1`, that another reading moves by more than a hundredth of the largest.
     fn moved(case: &Scores, got: &[f32], other: impl Fn(usize, usize) -> f64) -> f64 {
-        let scored = |&(token, block): &(usize, usize)| block <= case.window.record(token).n_bid as usize;
-        let all = (0..case.window.tokens).flat_map(|token| (0..case.max_blocks).map(move |block| (token, block)));
-        let all: Vec<_> = all.filter(scored).collect();
-        let without_tail = |x: f64| if x >= f64::from(TAIL) { x - f64::from(TAIL) } else { x };
-        let pairs: Vec<_> = all
-            .iter()
-            .map(|&(token, block)| (f64::from(got[token * case.max_blocks + block]), other(token, block)))
-            .collect();
-        let largest = pairs.iter().map(|(got, _)| without_tail(*got)).fold(0.0, f64::max);
+        let blocks = |token: usize| (0..case.window.record(token).n_bid as usize).map(move |block| (token, block));
+        let score = |(token, block)| (f64::from(got[token * case.max_blocks + block]), other(token, block));
+        let pairs: Vec<_> = (0..case.window.tokens).flat_map(blocks).map(score).collect();
+        let largest = pairs.iter().map(|pair| pair.0).fold(0.0, f64::max);
         let far = pairs.iter().filter(|(got, other)| (got - other).abs() > largest / 100.0);
         far.count() as f64 / pairs.len() as f64
     }
@@ -238,13 +237,7 @@ mod tests {
         let case = Scores::new(USUAL);
         let got = base(&case);
         assert_eq!(moved(&case, &got, |token, block| case.score(token, block).value), 0.0, "our own reading");
-        let other = |token: usize, block: usize| {
-            let record = case.window.record(token);
-            let own = block < record.n_bid as usize;
-            let key = if own { case.keys.row(block) } else { case.dead.row(0) };
-            let tail = if own || record.tail() == 0 { 0.0 } else { f64::from(TAIL) };
-            dots(case.q.row(token), key).iter().sum::<f64>().max(0.0) + tail
-        };
+        let other = |token, block| dots(case.q.row(token), case.keys.row(block)).iter().sum::<f64>().max(0.0);
         assert!(moved(&case, &got, other) > 0.5);
     }
 
