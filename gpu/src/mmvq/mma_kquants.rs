@@ -17,7 +17,7 @@ pub(super) const fn natural(t: u32, r: u32) -> u32 {
 /// four from two before its own on, lane 0 the two at either end. All lanes of the warp call it together.
 #[inline(always)]
 pub(super) fn ends_apart(word: u32, off: bool, lane: u32) -> u32 {
-    let before = warp::shfl_idx(word, lane & !3 | (lane + 3) % 4);
+    let before = warp::shfl_idx(word, (lane & !3) + (lane + 3) % 4);
     let selector = match (off, lane % 4) {
         (false, _) => 0x7654,
         (true, 0) => 0x3254,
