@@ -102,7 +102,7 @@ fn walk(ask: &ScoresSizes, bounds: Bounds, step: usize) -> Launch {
 
 fn packed_launch(ask: &ScoresSizes) -> Launch {
     let bounds = if ask.queries == 1 { scores_packed::BOUNDS_NQ1 } else { scores_packed::BOUNDS };
-    let all = walking(ask, bounds, scores_packed::STEP);
+    let all = walking(ask, bounds, scores_packed::LONGEST_STEP);
     if ask.queries <= GROUP {
         return Launch::new(axis(all), bounds.threads);
     }
@@ -146,7 +146,7 @@ pub static QSA_SCORES: Table<ScoresSizes, ScoresParams> = Table {
         bitwise!("packed", packed, packed_launch),
         bitwise!("rows", rows, |ask| {
             let bounds = if ask.queries == 1 { scores_rows::BOUNDS_NQ1 } else { scores_rows::BOUNDS };
-            walk(ask, bounds, scores_rows::STEP)
+            walk(ask, bounds, scores_rows::LONGEST_STEP)
         }),
         bitwise!("scatter", |ask| at_most_eight(ask, &scores_scatter::QSA_SCORES_SCATTER), |ask| {
             walk(ask, scores_scatter::BOUNDS, scores_scatter::STEP)
