@@ -3,7 +3,8 @@
 //! Warp w has rows `16 MI (w / WARPS_N) ..` and tokens `32 (w mod WARPS_N) ..` of the block as `MI` x 4 tiles of `mma.sync` m16n8k16,
 //! W being A and x being B. `AHEAD + 2` stages of 32 columns hold rows of W, of hi and of lo, 64 bytes each with units of 16
 //! swizzled; all but one are under way (cp.async) while one is multiplied. Beyond n_in there are zeros; rows and tokens beyond the
-//! last are the last again. One barrier a stage, by all threads: it has landed, and the one before it has no reader.
+//! last are the last again. One barrier a stage, by all threads, between its two halves of 16 columns: the next stage has landed, this one has
+//! been read. Operands of a half are read from shared memory while the one before is multiplied.
 //!
 //! A token's sums are made in one order whatever the sizes of the block: slices of 128 columns, ascending, each a sum in a tensor core
 //! from 0: 16 columns, ascending, lo before hi; slices are added in f32.
@@ -123,18 +124,27 @@ pub unsafe fn body<
     let warp = thread_idx_x() as usize / 32;
     let (of_w, of_x) = (16 * MI * (warp / WARPS_N), 32 * (warp % WARPS_N));
     (row, token) = (row + of_w, token + of_x);
+    let at = [of_w * ROW, rows * ROW + of_x * ROW, tokens * ROW];
+    cp_async_wait_group::<AHEAD>();
+    sync_threads();
+    // SAFETY: the first stage has landed and all know.
+    let mut first = unsafe { Fragments::<MI>::load(stage_of(0), at, 0) };
     let mut all = [[[0.0f32; 4]; 4]; MI];
     let mut column = 0;
     while column < p.n_in as usize {
         let mut sums = [[[0.0f32; 4]; 4]; MI];
         for s in 0..stages {
-            cp_async_wait_group::<AHEAD>();
-            sync_threads();
-            // SAFETY: all have come past the products with the stage before this one.
+            // SAFETY: the stage has landed and all know.
+            let second = unsafe { Fragments::<MI>::load(stage_of(s), at, 1) };
+            first.add::<W>(&mut sums);
+            // SAFETY: all have read the stage before this one.
             unsafe { copies.start(stage_of((s + stages - 1) % stages), column + (s + stages - 1) * STEP) };
             cp_async_commit();
-            // SAFETY: the stage has landed and all know.
-            unsafe { step::<W, MI>(&mut sums, stage_of(s), of_w * ROW, rows * ROW + of_x * ROW, tokens * ROW) };
+            cp_async_wait_group::<AHEAD>();
+            sync_threads();
+            // SAFETY: the next stage has landed and all know; behind the last one it holds zeros.
+            first = unsafe { Fragments::<MI>::load(stage_of((s + 1) % stages), at, 0) };
+            second.add::<W>(&mut sums);
             if s % SLICE == SLICE - 1 {
                 for i in 0..MI {
                     for j in 0..4 {
@@ -153,34 +163,46 @@ pub unsafe fn body<
     unsafe { finish::<MI>(&p, &all, row, token) };
 }
 
-/// Adds a stage's products: `16 MI` rows of W, whose first starts at byte `w` of the stage, and 32 tokens, at byte `x`; the second
-/// part is `part` bytes behind the first.
-///
-/// # Safety
-/// The stage holds the operands.
-#[inline(always)]
-unsafe fn step<W: Half, const MI: usize>(
-    sums: &mut [[[f32; 4]; 4]; MI],
-    stage: *const u8,
-    w: usize,
-    x: usize,
-    part: usize,
-) {
-    let (of_w, of_x) = (MatrixLane::rows_first(), MatrixLane::columns_first());
-    for k in 0..STEP / 16 {
-        let mut a = [[0u32; 4]; MI];
+/// A warp's operands of 16 columns.
+struct Fragments<const MI: usize> {
+    w: [[u32; 4]; MI],
+    /// By part and 8 tokens.
+    x: [[[u32; 2]; 4]; PARTS],
+}
+
+impl<const MI: usize> Fragments<MI> {
+    /// Columns `16 k ..` of a stage: `16 MI` rows of W, whose first starts at byte `w`, and 32 tokens, at byte `x`; the second part is
+    /// `part` bytes behind the first.
+    ///
+    /// # Safety
+    /// The stage holds the operands.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn load(stage: *const u8, [w, x, part]: [usize; 3], k: usize) -> Self {
+        let (of_w, of_x) = (MatrixLane::rows_first(), MatrixLane::columns_first());
+        let mut fragments = Self { w: [[0; 4]; MI], x: [[[0; 2]; 4]; PARTS] };
         for i in 0..MI {
             // SAFETY: rows and columns of W's part of the stage.
-            a[i] = unsafe { mma::ldmatrix_x4(stage.wrapping_add(w + of_w.chunk(16 * i, k))) };
+            fragments.w[i] = unsafe { mma::ldmatrix_x4(stage.wrapping_add(w + of_w.chunk(16 * i, k))) };
         }
-        for i in (0..PARTS).rev() {
+        for i in 0..PARTS {
             for j in 0..2 {
                 // SAFETY: tokens and columns of the part.
-                let b = pairs(unsafe { mma::ldmatrix_x4(stage.wrapping_add(x + i * part + of_x.chunk(16 * j, k))) });
-                for h in 0..2 {
-                    for i in 0..MI {
-                        sums[i][2 * j + h] = W::product(a[i], b[h], sums[i][2 * j + h]);
-                    }
+                let b = unsafe { mma::ldmatrix_x4(stage.wrapping_add(x + i * part + of_x.chunk(16 * j, k))) };
+                [fragments.x[i][2 * j], fragments.x[i][2 * j + 1]] = pairs(b);
+            }
+        }
+        fragments
+    }
+
+    /// Adds their products, the last part first.
+    #[inline(always)]
+    #[track_caller]
+    fn add<W: Half>(&self, sums: &mut [[[f32; 4]; 4]; MI]) {
+        for part in (0..PARTS).rev() {
+            for j in 0..4 {
+                for i in 0..MI {
+                    sums[i][j] = W::product(self.w[i], self.x[part][j], sums[i][j]);
                 }
             }
         }

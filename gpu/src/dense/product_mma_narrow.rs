@@ -6,7 +6,7 @@
 //! Memory    eight stages of 32 columns (`mma_tile`), most of them rows of W: reading those is what the time goes into
 //! Order     `mma_tile`'s: the bits of `product_mma`
 //! Barriers  one a stage, by all 128 threads (`mma_tile`); no early return
-//! Budget    128 registers, 0 B shared but the stages, 0 B local (enforced by tests/tests/ptx/)
+//! Budget    168 registers, 0 B shared but the stages, 0 B local (enforced by tests/tests/ptx/)
 //! Promise   Rounding against `dense.product/rows2` (docs/src/exactness.md)
 
 use cuda_std::kernel;

@@ -7,8 +7,8 @@
 //! Mapping   grid at most a block an SM, each with every grid-th tile of 16 rows; tiles come to shared memory by bulk copies. A
 //!           warp has the same one to three units of 128 values of every row: of those it keeps all vectors in registers
 //! Order     unit: blocks of 32 values ascending, fma; warp: its units ascending; block: warps ascending. It depends on n_in alone
-//! Barriers  of the block one behind the first copies, one a tile: warps' sums are written before it and read behind it, by
-//!           one warp; two places take turns, and the tile's own is filled again behind it
+//! Barriers  of the block one behind the first copies, one a group of up to three tiles: warps' sums are written before it and read
+//!           behind it, by some of them; two places take turns, and those of the tiles themselves are filled again behind it
 //! Budget    80 registers, with two or three units 128, 0 B shared beside the dynamic, 0 B local (enforced by tests/tests/ptx/)
 //! Promise   Rounding against `plain`: exactness.md#mmvq-on-tensor-cores; a row's bits depend on its own vector alone
 //!
@@ -18,7 +18,7 @@
 use cuda_std::barrier::sync_threads;
 use cuda_std::launch::Bounds;
 use cuda_std::thread::{block_dim_x, block_idx_x, grid_dim_x, thread_idx_x};
-use cuda_std::{bulk, global, grid, shared, warp};
+use cuda_std::{bulk, global, grid, shared};
 
 use super::ProductParams;
 use super::mma_kquants::{Q4Tile, Q5Tile, Q6Tile};
@@ -39,11 +39,17 @@ pub const UNIT: u32 = 128;
 /// Shared memory of a block of sm_90.
 const SHARED: u32 = 232_448;
 /// Most tiles under way.
-const MAX_SLOTS: u32 = 6;
+const MAX_SLOTS: u32 = 8;
+/// Most tiles of a group: between two barriers warps are free to be in different ones, so that loads of one meet products of another.
+const MAX_GROUP: u32 = 3;
 /// Bytes of a landing counter, with what fills them up to where a copy may start behind it.
 const HEAD: u32 = 16;
-/// Bytes of a warp's sums of a tile.
-const SUMS_BYTES: u32 = ROWS * COLUMNS as u32 * 4;
+/// Sums of a warp of a tile.
+const SUMS: u32 = ROWS * COLUMNS as u32;
+/// Their bytes.
+const SUMS_BYTES: u32 = 4 * SUMS;
+/// Warps that add them up, a sum a lane.
+const PARTS: u32 = SUMS / 32;
 
 /// What a format does for a warp, a tile and a unit.
 pub(super) trait Tile {
@@ -77,10 +83,32 @@ const fn slot_bytes(row_bytes: u32) -> u32 {
     HEAD + ROWS * row_bytes + 16
 }
 
-/// Tiles under way, of rows of so many bytes, beside the sums of `warps` warps; below two there is no room.
-const fn slots(row_bytes: u32, warps: u32) -> u32 {
-    let room = (SHARED - 2 * warps * SUMS_BYTES) / slot_bytes(row_bytes);
-    if room < MAX_SLOTS { room } else { MAX_SLOTS }
+/// Places for tiles, and tiles of a group.
+#[derive(Clone, Copy)]
+struct Places {
+    slots: u32,
+    group: u32,
+}
+
+impl Places {
+    /// For rows of so many bytes beside the sums of `warps` warps: the largest group with two tiles more under way, else groups of one.
+    #[inline(always)]
+    const fn of(row_bytes: u32, warps: u32) -> Self {
+        let mut group = MAX_GROUP;
+        loop {
+            let room = (SHARED - sums_bytes(group, warps)) / slot_bytes(row_bytes);
+            let slots = if room < MAX_SLOTS { room } else { MAX_SLOTS };
+            if group == 1 || slots >= group + 2 {
+                return Self { slots, group };
+            }
+            group -= 1;
+        }
+    }
+}
+
+/// Bytes of the sums of two groups.
+const fn sums_bytes(group: u32, warps: u32) -> u32 {
+    2 * group * warps * SUMS_BYTES
 }
 
 /// A block for rows of some length.
@@ -104,8 +132,8 @@ impl Block {
         let fits = |(own, bounds): &(u32, Bounds)| units.is_multiple_of(*own) && units / own <= bounds.threads / 32;
         let (own, _) = [(1, ONE), (2, MORE), (3, MORE)].into_iter().find(fits)?;
         let warps = units / own;
-        let slots = slots(row_bytes, warps);
-        let shared_bytes = 2 * warps * SUMS_BYTES + slots * slot_bytes(row_bytes);
+        let Places { slots, group } = Places::of(row_bytes, warps);
+        let shared_bytes = sums_bytes(group, warps) + slots * slot_bytes(row_bytes);
         let there = n_in.is_multiple_of(UNIT) && units > 0 && slots >= 2;
         there.then_some(Self { own, threads: 32 * warps, shared_bytes })
     }
@@ -153,7 +181,6 @@ instances! {
     mmvq_product_mma_q6_k_u3 MMVQ_PRODUCT_MMA_Q6_K_U3 Q6Tile Q6_K 3 MORE;
     mmvq_product_mma_iq4_xs_u1 MMVQ_PRODUCT_MMA_IQ4_XS_U1 Xs4Tile IQ4_XS 1 ONE;
     mmvq_product_mma_iq4_xs_u2 MMVQ_PRODUCT_MMA_IQ4_XS_U2 Xs4Tile IQ4_XS 2 MORE;
-    mmvq_product_mma_iq4_xs_u3 MMVQ_PRODUCT_MMA_IQ4_XS_U3 Xs4Tile IQ4_XS 3 MORE;
 }
 
 /// A block's tiles: every grid-th from its own number on, and the places that they come to in turn.
@@ -163,7 +190,6 @@ struct Tiles {
     ring: *mut u8,
     row_bytes: u32,
     n_out: u32,
-    slots: u32,
     count: u32,
 }
 
@@ -214,18 +240,19 @@ impl Tiles {
 unsafe fn body<F: Tile, const OWN: usize>(p: ProductParams) {
     let (me, lane, warps) = (thread_idx_x() / 32, thread_idx_x() % 32, block_dim_x() / 32);
     grid::let_next_start();
-    let sums = shared::dynamic_shared::<u8>();
+    let sums = shared::dynamic_shared::<f32>();
     let row_bytes = p.n_in / F::VALUES * F::BYTES;
+    let Places { slots, group } = Places::of(row_bytes, warps);
     let tiles = Tiles {
         w: p.w,
-        ring: sums.wrapping_add((2 * warps * SUMS_BYTES) as usize),
+        ring: sums.cast::<u8>().wrapping_add(sums_bytes(group, warps) as usize),
         row_bytes,
         n_out: p.n_out,
-        slots: slots(row_bytes, warps),
         count: (p.n_out.div_ceil(ROWS) - block_idx_x()).div_ceil(grid_dim_x()),
     };
-    if thread_idx_x() == 0 {
-        for slot in 0..tiles.slots {
+    let starts_copies = thread_idx_x() == block_dim_x() - 32;
+    if starts_copies {
+        for slot in 0..slots {
             // SAFETY: nobody else looks before the barrier.
             unsafe {
                 bulk::init(tiles.place(slot).0);
@@ -235,87 +262,81 @@ unsafe fn body<F: Tile, const OWN: usize>(p: ProductParams) {
     }
     grid::wait_for_previous();
     // SAFETY: the vectors are there; all lanes of the warp are here.
-    let x: [Unit; OWN] = core::array::from_fn(|u| unsafe {
-        // The loads of one unit are behind the quantizing of the one before: together they would take 32 registers more.
-        warp::sync_warp(warp::FULL_MASK);
-        quantize::<F>(&p, me + u as u32 * warps, lane)
-    });
+    let x: [Unit; OWN] = core::array::from_fn(|u| unsafe { quantize::<F>(&p, me + u as u32 * warps, lane) });
     sync_threads();
-    let (mut slot, mut parity, mut turn) = (0, 0, 0);
-    for i in 0..tiles.count {
-        let (landing, place) = tiles.place(slot);
-        let first = tiles.first(i);
-        let last = (ROWS - 1).min(p.n_out - 1 - first);
-        let row = |half: u32| place.wrapping_add(((lane / 4 + 8 * half).min(last) * row_bytes) as usize).cast_const();
-        let rows = [row(0), row(1)];
-        let mut y = [0.0f32; 4];
-        let of_tile = sums.wrapping_add((i % 2 * warps * SUMS_BYTES) as usize).cast::<f32>();
-        let own = |warp: u32| of_tile.wrapping_add((warp * SUMS_BYTES / 4 + 4 * lane) as usize);
-        // SAFETY: the counter was made before the barrier, and every phase is waited for; the rows have landed. A warp's sums are its
-        // own up to the barrier; those of the tile before the last one were read before the last barrier.
-        unsafe {
-            bulk::wait(landing, parity);
-            for u in 0..OWN {
-                F::add(rows, me + u as u32 * warps, lane, &x[u], &mut y);
+    let (mut slot, mut parity, mut of_group, mut first) = (0, 0, sums, 0);
+    while first < tiles.count {
+        let (here, first_slot) = (group.min(tiles.count - first), slot);
+        for i in 0..here {
+            let (landing, place) = tiles.place(slot);
+            let last = (ROWS - 1).min(p.n_out - 1 - tiles.first(first + i));
+            let row =
+                |half: u32| place.wrapping_add(((lane / 4 + 8 * half).min(last) * row_bytes) as usize).cast_const();
+            let rows = [row(0), row(1)];
+            let mut y = [0.0f32; 4];
+            // SAFETY: the counter was made before the barrier, and every phase is waited for; the rows have landed. The warp's sums are its
+            // own up to the group's barrier; those of the group before the last one were read before the last barrier.
+            unsafe {
+                bulk::wait(landing, parity);
+                for u in 0..OWN {
+                    F::add(rows, me + u as u32 * warps, lane, &x[u], &mut y);
+                }
+                shared::store4(of_group.wrapping_add(((i * warps + me) * SUMS + 4 * lane) as usize), y);
             }
-            shared::store4(own(me), y);
+            slot += 1;
+            if slot == slots {
+                (slot, parity) = (0, parity ^ 1);
+            }
         }
         sync_threads();
-        // SAFETY: behind the barrier nobody reads the place, and all sums of the tile are there. One warp has the tile.
-        unsafe {
-            if thread_idx_x() == 0 {
-                tiles.start_copy(i + tiles.slots, slot);
-            }
-            if me == turn {
-                finish(&p, first, lane, warps, own(0));
+        if starts_copies {
+            for i in 0..here {
+                let freed = first_slot + i;
+                // SAFETY: behind the barrier nobody reads the places of the group.
+                unsafe { tiles.start_copy(first + i + slots, if freed < slots { freed } else { freed - slots }) };
             }
         }
-        slot += 1;
-        if slot == tiles.slots {
-            (slot, parity) = (0, parity ^ 1);
+        let mut part = me;
+        while part < here * PARTS {
+            let of_tile = of_group.wrapping_add((part / PARTS * warps * SUMS) as usize);
+            // SAFETY: behind the barrier all sums of the group are there; one warp a part.
+            unsafe { finish(&p, tiles.first(first + part / PARTS), part % PARTS * 32 + lane, warps, of_tile) };
+            part += warps;
         }
-        turn = if turn + 1 == warps { 0 } else { turn + 1 };
+        first += here;
+        of_group = if of_group == sums { sums.wrapping_add((group * warps * SUMS) as usize) } else { sums };
     }
 }
 
-/// Adds the warps' sums in order, the first of which are at `sums`, then what is to be added, and stores.
+/// Adds number `at` of the warps' sums of a tile in order, then what is to be added, and stores.
 ///
 /// # Safety
-/// The lane's four sums of every warp are there; nobody else has the tile's results.
+/// Those of every warp are at `sums`; nobody else has the result.
 #[inline(always)]
-unsafe fn finish(p: &ProductParams, first: u32, lane: u32, warps: u32, sums: *const f32) {
-    // SAFETY: same contract; a lane's four sums are a multiple of 16 bytes.
-    let of = |warp: u32| unsafe { shared::load4(sums.wrapping_add((warp * SUMS_BYTES / 4) as usize)) };
-    let mut total: [f32; 4] = of(0);
-    let mut warp = 1;
+unsafe fn finish(p: &ProductParams, first: u32, at: u32, warps: u32, sums: *const f32) {
+    // SAFETY: same contract.
+    let of = |warp: u32| unsafe { shared::load(sums.wrapping_add((warp * SUMS + at) as usize)) };
+    let (mut total, mut warp) = (of(0), 1);
     // Four at a time, so that their loads are under way together.
     while warp + 3 < warps {
-        let four: [[f32; 4]; 4] = core::array::from_fn(|i| of(warp + i as u32));
-        for sums in four {
-            for i in 0..4 {
-                total[i] += sums[i];
-            }
-        }
+        let [a, b, c, d] = core::array::from_fn(|i| of(warp + i as u32));
+        total = (((total + a) + b) + c) + d;
         warp += 4;
     }
     while warp < warps {
-        let sums = of(warp);
-        for i in 0..4 {
-            total[i] += sums[i];
-        }
+        total += of(warp);
         warp += 1;
     }
-    for i in 0..4 {
-        let (row, column) = (first + lane / 4 + i / 2 * 8, lane % 4 * 2 + i % 2);
-        if row < p.n_out && column < p.columns {
-            let mut sum = total[i as usize];
-            // SAFETY: row and column exist, one lane an element; `add` may be `y`.
-            unsafe {
-                if !p.add.is_null() {
-                    sum += global::load(p.add.add(column as usize * p.add_stride as usize + row as usize));
-                }
-                global::store(p.y.add(column as usize * p.y_stride as usize + row as usize), sum);
+    // As the lanes of a product have them: four each.
+    let (lane, i) = (at / 4, at % 4);
+    let (row, column) = (first + lane / 4 + i / 2 * 8, lane % 4 * 2 + i % 2);
+    if row < p.n_out && column < p.columns {
+        // SAFETY: row and column exist, one lane an element; `add` may be `y`.
+        unsafe {
+            if !p.add.is_null() {
+                total += global::load(p.add.add(column as usize * p.add_stride as usize + row as usize));
             }
+            global::store(p.y.add(column as usize * p.y_stride as usize + row as usize), total);
         }
     }
 }

@@ -79,7 +79,9 @@ impl Tile for Q6Tile {
             [join(w[0], w[1], shift), join(w[1], w[2], shift)]
         };
         let low = [0, 1].map(|row| four(row, q6_k::QL_OFF as u32 / 4 + 16 * half + t));
-        let high = [0, 1].map(|row| two(row, q6_k::QH_OFF as u32 / 4 + 8 * half + t, 4, ends));
+        // A byte less 128 is one with its top bit flipped: here, once for all four fields of a word, which the compiler would put off.
+        let tops = int::opaque(0xaaaa_aaaa) as u32;
+        let high = [0, 1].map(|row| two(row, q6_k::QH_OFF as u32 / 4 + 8 * half + t, 4, ends).map(|word| word ^ tops));
         let scales = [0, 1].map(|row| two(row, q6_k::SCALES_OFF as u32 / 4 + 2 * half, 1, odd));
         let d = rows.map(|row| {
             // SAFETY: as above; blocks are 2-byte aligned.
@@ -87,11 +89,11 @@ impl Tile for Q6Tile {
         });
         let mut sums = [0.0f32; 4];
         for u in 0..BLOCKS {
-            // Four times the codes less 32, which are a byte with its top bit flipped.
+            // Four times the codes less 32.
             let code = |row: usize, j: usize| {
                 let low = low[row][2 * (u % 2) + j];
                 let low = if u < 2 { low << 2 } else { low >> 2 };
-                (low & 0x3c3c_3c3c) ^ 0x8080_8080 ^ (high[row][j] << (6 - 2 * u) & 0xc0c0_c0c0)
+                (low & 0x3c3c_3c3c) | (high[row][j] << (6 - 2 * u) & 0xc0c0_c0c0)
             };
             let dots = |j: usize| mma_m16n8k16_s8([code(0, j), code(1, j)], x.words[u][j], [0; 4]);
             let (first, second) = (dots(0), dots(1));

@@ -54,29 +54,39 @@ pub struct AttendParams {
 }
 const _: () = assert!(size_of::<AttendParams>() == 136);
 
-/// The cells of one row of queries.
+/// What one row of queries sees.
 #[derive(Clone, Copy)]
 pub struct Attended {
-    /// Its list; null: cells 0, 1, ..
-    ids: *const u32,
     /// Cells that it sees.
     n_kv: u32,
-    /// Length of the list.
+    /// Length of its list.
     pub count: u32,
 }
 
+/// Cell number `i` of the list of row `row`, if it is as long as that. Known before the row's record is.
+///
+/// # Safety
+/// Shapes as `AttendParams` says, `row` is below `rows`.
+#[inline(always)]
+pub unsafe fn listed(p: &AttendParams, row: usize, i: u32) -> u32 {
+    if p.ids.is_null() || i >= p.cap {
+        return i;
+    }
+    // SAFETY: `i < cap`.
+    unsafe { global::load_nc(p.ids.add(row * p.cap as usize + i as usize)) }
+}
+
 impl Attended {
-    /// Those of `row`.
+    /// Of row `row`.
     ///
     /// # Safety
-    /// Shapes as `AttendParams` says, `row` is below `rows`.
+    /// As [`listed`].
     #[inline(always)]
     pub unsafe fn of(p: &AttendParams, row: usize) -> Self {
         // SAFETY: same contract; a record is 16 bytes at a multiple of 16.
         let [_, n_kv, _, width] = unsafe { global::load4_nc(p.steps.add(row).cast::<u32>()) };
         let listed = if p.ids.is_null() { n_kv } else { width };
-        let count = if listed < p.cap { listed } else { p.cap };
-        Self { ids: p.ids.wrapping_add(row * p.cap as usize), n_kv, count }
+        Self { n_kv, count: if listed < p.cap { listed } else { p.cap } }
     }
 
     /// The chunks of the list.
@@ -85,19 +95,14 @@ impl Attended {
         self.count.div_ceil(CHUNK as u32)
     }
 
-    /// Row in memory of cell number `i` of the list, for a key head. [`NO_ROW`] beyond the list, where the cell is not in
-    /// memory, and where the query does not see it, whatever the list says.
+    /// Row in memory of `cell`, which is number `i` of the list, for a key head. [`NO_ROW`] beyond the list, where the cell
+    /// is not in memory, and where the query does not see it, whatever the list says.
     ///
     /// # Safety
-    /// As [`of`](Self::of).
+    /// As [`listed`].
     #[inline(always)]
-    pub unsafe fn row(&self, p: &AttendParams, i: u32, kv_head: u32) -> u32 {
-        if i >= self.count {
-            return NO_ROW;
-        }
-        // SAFETY: `i < cap`.
-        let cell = if p.ids.is_null() { i } else { unsafe { global::load_nc(self.ids.add(i as usize)) } };
-        if cell >= self.n_kv {
+    pub unsafe fn row(&self, p: &AttendParams, (i, cell): (u32, u32), kv_head: u32) -> u32 {
+        if i >= self.count || cell >= self.n_kv {
             return NO_ROW;
         }
         // SAFETY: same contract.

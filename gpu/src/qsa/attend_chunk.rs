@@ -14,10 +14,10 @@
 
 use cuda_std::launch::Bounds;
 use cuda_std::thread::{block_idx_x, block_idx_y, block_idx_z, sync_threads, thread_idx_x};
-use cuda_std::{float, global, shared, warp};
+use cuda_std::{float, global, grid, shared, warp};
 
 use super::HEAD_DIM;
-use super::attend::{AttendParams, Attended, CHUNK, MASKED, SCALE};
+use super::attend::{AttendParams, Attended, CHUNK, MASKED, MAX_GROUP, SCALE, listed};
 use super::cells::{CellFormat, ChunkRows, F16, F32, I8, NO_ROW, SCALES, readable};
 
 /// Eight warps; two blocks an SM put four rows of 66 blocks on 132 SMs.
@@ -92,22 +92,26 @@ impl Area {
 /// shared memory `shared_bytes::<F>`.
 #[inline(always)]
 unsafe fn body<F: CellFormat, const H: usize>(p: AttendParams) {
+    grid::let_next_start(); // it waits for the end of this launch
     let (thread, chunk, kv_head) = (thread_idx_x() as usize, block_idx_x(), block_idx_y());
     let (query, warp, lane) = (block_idx_z() as usize, thread / 32, (thread % 32) as u32);
-    // SAFETY: the grid has `rows` of z.
-    let attended = unsafe { Attended::of(&p, query) };
+    let group = p.heads as usize / p.pages.kv_heads as usize;
+    let head0 = query * p.heads as usize + kv_head as usize * group;
+    let place = chunk * CHUNK as u32 + (warp * CELLS) as u32 + lane % CELLS as u32;
+    // SAFETY: the grid has `rows` of z; the heads are the row's. None of these loads waits for another.
+    let (cell, queries, attended) = unsafe {
+        (listed(&p, query, place), load_queries(p.q.add(head0 * HEAD_DIM), group, thread), Attended::of(&p, query))
+    };
     if chunk >= attended.chunks() {
         return; // the whole block
     }
-    let group = p.heads as usize / p.pages.kv_heads as usize;
     let area = Area::new(group);
-    let head0 = query * p.heads as usize + kv_head as usize * group;
-    // SAFETY: the heads are the row's; the shared memory is as large as the host was told.
+    // SAFETY: the shared memory is as large as the host was told.
     let (row, keys) = unsafe {
-        load_queries(area.q, p.q.add(head0 * HEAD_DIM), group, thread);
-        let first = chunk * CHUNK as u32 + (warp * CELLS) as u32;
-        let row = attended.row(&p, first + lane % CELLS as u32, kv_head);
-        (row, load_cells::<F>(&p, area, row, warp, lane))
+        let row = attended.row(&p, (place, cell), kv_head);
+        let keys = load_cells::<F>(&p, area, row, warp, lane);
+        store_queries(area.q, &queries, group, thread);
+        (row, keys)
     };
     sync_threads();
     // SAFETY: queries are there since the barrier; each score has one writer.
@@ -146,21 +150,42 @@ unsafe fn body<F: CellFormat, const H: usize>(p: AttendParams) {
     }
 }
 
-/// Puts the heads' queries into shared memory, in the order in which lanes read them.
+/// A thread's share of the heads' queries: four values of every fourth head.
+type Queries = [[f32; 4]; QUADS];
+/// Quads of a thread.
+const QUADS: usize = MAX_GROUP * HEAD_DIM / 4 / BOUNDS.threads as usize;
+
+/// Loads the thread's share; the rest of it is 0.
 ///
 /// # Safety
-/// `q` holds `group` heads; `to` as many.
+/// `q` holds `group` heads.
 #[inline(always)]
-unsafe fn load_queries(to: *mut f32, q: *const f32, group: usize, thread: usize) {
-    let mut at = thread;
-    while at < group * HEAD_DIM / 4 {
-        let (head, quad) = (at / (HEAD_DIM / 4), at % (HEAD_DIM / 4));
-        // SAFETY: within `group` heads, by multiples of 4; one writer a place.
-        unsafe {
-            let place = head * HEAD_DIM + quad % 2 * (HEAD_DIM / 2) + quad / 2 * 4;
-            shared::store4(to.add(place), global::load4_nc(q.add(4 * at)));
+unsafe fn load_queries(q: *const f32, group: usize, thread: usize) -> Queries {
+    let mut quads = [[0.0f32; 4]; QUADS];
+    for i in 0..QUADS {
+        let at = thread + i * BOUNDS.threads as usize;
+        if at < group * HEAD_DIM / 4 {
+            // SAFETY: within `group` heads.
+            quads[i] = unsafe { global::load4_nc(q.add(4 * at)) };
         }
-        at += BOUNDS.threads as usize;
+    }
+    quads
+}
+
+/// Puts the thread's share into shared memory, in the order in which lanes read it.
+///
+/// # Safety
+/// `to` holds `group` heads.
+#[inline(always)]
+unsafe fn store_queries(to: *mut f32, quads: &Queries, group: usize, thread: usize) {
+    for i in 0..QUADS {
+        let at = thread + i * BOUNDS.threads as usize;
+        let (head, quad) = (at / (HEAD_DIM / 4), at % (HEAD_DIM / 4));
+        if head < group {
+            let place = head * HEAD_DIM + quad % 2 * (HEAD_DIM / 2) + quad / 2 * 4;
+            // SAFETY: within `group` heads, by multiples of 4; one writer a place.
+            unsafe { shared::store4(to.add(place), quads[i]) };
+        }
     }
 }
 
@@ -237,7 +262,8 @@ unsafe fn load_cells<F: CellFormat>(
 /// The queries are in the area; all lanes of the warp call it together.
 #[inline(always)]
 unsafe fn scores(area: Area, keys: &[[f32; 8]; CELLS], row: u32, (warp, lane): (usize, u32), group: usize) {
-    let (pair, cell) = (lane as usize / 16, lane / 2 % 8);
+    let mine = warp::scatter_index::<{ 2 * CELLS }>();
+    let (pair, cell) = (mine as usize / CELLS, mine % CELLS as u32);
     let is_there = warp::shfl_idx(row, cell) != NO_ROW;
     let place = area.scores.wrapping_add((warp * CELLS + cell as usize) * PITCH + pair);
     let mut head = 0;
@@ -254,7 +280,7 @@ unsafe fn scores(area: Area, keys: &[[f32; 8]; CELLS], row: u32, (warp, lane): (
                 dots[CELLS * i + c] = dot(&keys[c], a, b);
             }
         }
-        let score = scatter_sum(dots, lane) * SCALE;
+        let score = warp::scatter_sum::<{ 2 * CELLS }>(dots) * SCALE;
         if lane.is_multiple_of(2) && head + pair < group {
             // SAFETY: one lane for each of two heads and eight cells.
             unsafe { shared::store(place.add(head), if is_there { score } else { MASKED }) };
@@ -274,21 +300,6 @@ fn dot(k: &[f32; 8], a: [f32; 4], b: [f32; 4]) -> f32 {
         sum = float::fma(k[4 + i], b[i], sum);
     }
     sum
-}
-
-/// Sums over the warp of 16 values: lane l gets that of value `l / 2`, with the bits of [`warp::sum_xor`]. At each level a
-/// lane keeps half of what it holds and adds its partner's share of the same values.
-#[inline(always)]
-fn scatter_sum(v: [f32; 16], lane: u32) -> f32 {
-    let halved = |low: f32, high: f32, step: u32| {
-        let (kept, sent) = if lane & step != 0 { (high, low) } else { (low, high) };
-        kept + warp::shfl_xor(sent, step)
-    };
-    let v = [0, 1, 2, 3, 4, 5, 6, 7].map(|i| halved(v[i], v[8 + i], 16));
-    let v = [0, 1, 2, 3].map(|i| halved(v[i], v[4 + i], 8));
-    let v = [0, 1].map(|i| halved(v[i], v[2 + i], 4));
-    let v = halved(v[0], v[1], 2);
-    v + warp::shfl_xor(v, 1)
 }
 
 /// Turns scores into weights, and writes each head's largest score and sum of weights.

@@ -1,4 +1,5 @@
-//! `qsa.attend/chunk`, second of two launches: puts a head's chunks together and gates the output.
+//! `qsa.attend/chunk` and `early`, second of two launches: puts a head's chunks together and gates the output. `early` starts beside
+//! the first launch and waits for its end.
 //!
 //! Math      M = max m_c; w_c = exp(m_c - M), L = sum l_c w_c, o = sum w_c sums_c / L; y = o sigmoid(gate); 0 where L is 0
 //! Shapes    `AttendParams`, scratch as `attend_chunk.rs` left it
@@ -6,11 +7,11 @@
 //! Order     fma chains over the chunks, ascending; chunks without cells are left out
 //! Barriers  none
 //! Budget    64 registers, 0 B shared, 0 B local (enforced by tests/tests/ptx/)
-//! Promise   Base, with `attend_chunk.rs`
+//! Promise   Base, with `attend_chunk.rs`; `early` Bitwise
 
 use cuda_std::launch::Bounds;
 use cuda_std::thread::{block_idx_x, block_idx_y, thread_idx_x};
-use cuda_std::{float, global, kernel, warp};
+use cuda_std::{float, global, grid, kernel, warp};
 
 use super::HEAD_DIM;
 use super::attend::{AttendParams, Attended, MASKED};
@@ -24,10 +25,28 @@ const BATCH: u32 = 16;
 const LEFT_OUT: f32 = -1.0;
 
 /// # Safety
-/// Shapes and alignment as `AttendParams` says, scratch written by `attend_chunk.rs`; grid `(heads, rows)`, block 256.
+/// As [`body`].
 #[kernel]
 #[launch_bounds(BOUNDS)]
 pub unsafe fn qsa_attend_chunk_merge(p: AttendParams) {
+    // SAFETY: same contract.
+    unsafe { body(p, || ()) }
+}
+
+/// # Safety
+/// As [`body`]; may start before the launch that writes scratch has ended, but not before what that one waited for.
+#[kernel(sm = 90)]
+#[launch_bounds(BOUNDS)]
+pub unsafe fn qsa_attend_early_merge(p: AttendParams) {
+    // SAFETY: same contract.
+    unsafe { body(p, grid::wait_for_previous) }
+}
+
+/// # Safety
+/// Shapes and alignment as `AttendParams` says, scratch written by `attend_chunk.rs` when `wait` returns; grid `(heads, rows)`, block
+/// 256.
+#[inline(always)]
+unsafe fn body(p: AttendParams, wait: impl Fn()) {
     let (d, head, row) = (thread_idx_x() as usize, block_idx_x() as usize, block_idx_y() as usize);
     let lane = thread_idx_x() % 32;
     let heads = p.heads as usize;
@@ -36,12 +55,14 @@ pub unsafe fn qsa_attend_chunk_merge(p: AttendParams) {
         let at = row * p.gate_stride as usize + head * p.gate_head_stride as usize + d;
         (Attended::of(&p, row).chunks(), global::load_nc(p.gate.add(at)))
     };
+    wait();
     let part = |chunk: u32| (row * p.chunks as usize + chunk as usize) * heads + head;
+    // Not through the read-only cache: the launch may be older than what is read.
     let mut top = MASKED;
     let mut c = lane;
     while c < chunks {
         // SAFETY: a chunk of the row, so it was written.
-        top = float::max(top, unsafe { global::load_nc(p.tops.add(2 * part(c))) });
+        top = float::max(top, unsafe { global::load(p.tops.add(2 * part(c))) });
         c += 32;
     }
     let top = warp::max_xor(top);
@@ -51,7 +72,7 @@ pub unsafe fn qsa_attend_chunk_merge(p: AttendParams) {
         let (mut weight, mut sum) = (LEFT_OUT, 0.0);
         if first + lane < chunks {
             // SAFETY: as above.
-            let [m, l] = unsafe { global::load2_nc(p.tops.add(2 * part(first + lane))) };
+            let [m, l] = unsafe { global::load2(p.tops.add(2 * part(first + lane))) };
             if m != MASKED {
                 (weight, sum) = (float::exp(m - top), l);
             }
@@ -62,7 +83,7 @@ pub unsafe fn qsa_attend_chunk_merge(p: AttendParams) {
                 let c = first + batch * BATCH + i;
                 let c = if c < chunks { c } else { chunks - 1 };
                 // SAFETY: as above.
-                sums[i as usize] = unsafe { global::load_nc(p.sums.add(part(c) * HEAD_DIM + d)) };
+                sums[i as usize] = unsafe { global::load(p.sums.add(part(c) * HEAD_DIM + d)) };
             }
             for i in 0..BATCH {
                 let w = warp::shfl_idx(weight, batch * BATCH + i);

@@ -18,6 +18,7 @@ pub mod append_warp;
 pub mod attend;
 pub mod attend_chunk;
 pub mod attend_merge;
+pub mod attend_prompt;
 pub mod cells;
 pub mod scores;
 pub mod scores_multi;
@@ -35,6 +36,8 @@ pub mod topk_ref;
 pub mod topk_reg;
 pub mod topk_rounds;
 pub mod topk_split;
+pub mod topk_split_count;
+pub mod topk_split_place;
 pub mod topk_wide;
 
 pub use step::{StepRecord, WidthRule, most_cells};

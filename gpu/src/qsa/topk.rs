@@ -5,6 +5,7 @@
 //! how many have which next digit; the digit is the largest one that enough cells reach. Counts are of complete blocks;
 //! the tail block, whose weight is another, is added where a round's counts come together, and comes last among the ids.
 
+use cuda_std::int::opaque;
 use cuda_std::{atomic, global, shared, warp};
 
 use super::{RATIO, TopkParams};
@@ -13,6 +14,14 @@ use super::{RATIO, TopkParams};
 pub const DIGITS: usize = 256;
 /// Rounds, a digit each.
 pub const ROUNDS: u32 = 4;
+/// [`ROUNDS`], which the compiler takes for an unknown number: were the loop unrolled, a kernel would be three times as
+/// long, and none of it is hot.
+#[inline(always)]
+#[must_use]
+pub fn rounds() -> u32 {
+    opaque(ROUNDS as usize) as u32
+}
+
 /// Cells of a complete block.
 const CELLS: u32 = RATIO as u32;
 /// Times that lanes with the digit of the first open lane count together before each counts for itself: scores of a row
@@ -252,7 +261,7 @@ impl Place {
     /// With the blocks of the warps before `warp` of the block of threads; `warps` holds each one's counts.
     ///
     /// # Safety
-    /// All lanes of the warp are here; `warps` is u32 `[32][2]` in shared memory, of which the first `warp` pairs are
+    /// All lanes of the warp are here; `warps` is u32 `[warps][2]` in shared memory, of which the first `warp` pairs are
     /// written.
     #[inline(always)]
     #[must_use]
@@ -375,15 +384,26 @@ impl Share {
     #[inline(always)]
     #[must_use]
     pub unsafe fn keys4(self, row: Row, k: u32) -> [u32; 4] {
+        // SAFETY: same contract.
+        unsafe { self.keys::<4>(row, k) }
+    }
+
+    /// As [`Share::keys4`], `N` keys, whose scores are under way at the same time.
+    ///
+    /// # Safety
+    /// As [`Share::keys4`].
+    #[inline(always)]
+    #[must_use]
+    pub unsafe fn keys<const N: usize>(self, row: Row, k: u32) -> [u32; N] {
         let first = self.first + 32 * k + warp::lane_id();
         let last = row.blocks.saturating_sub(1);
-        let mut scores = [0.0f32; 4];
-        for j in 0..4 {
+        let mut scores = [0.0f32; N];
+        for j in 0..N {
             // SAFETY: at most the row's last complete block, or the first entry of a row without any.
             scores[j] = unsafe { global::load_nc(row.scores.add((first + 32 * j as u32).min(last) as usize)) };
         }
-        let mut keys = [0u32; 4];
-        for j in 0..4 {
+        let mut keys = [0u32; N];
+        for j in 0..N {
             let key = order_key(scores[j]);
             keys[j] = if first + 32 * (j as u32) < self.end { key } else { 0 };
         }

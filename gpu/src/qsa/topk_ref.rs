@@ -13,7 +13,7 @@ use cuda_std::launch::Bounds;
 use cuda_std::thread::{block_idx_x, thread_idx_x};
 use cuda_std::{atomic, global, kernel, shared, shared_array};
 
-use super::topk::{DIGITS, Found, ROUNDS, Row};
+use super::topk::{DIGITS, Found, Row, rounds};
 use super::{RATIO, TopkParams};
 
 /// A thread a digit.
@@ -41,7 +41,7 @@ pub unsafe fn qsa_topk_ref(p: TopkParams) {
     let candidates = row.blocks + u32::from(row.tail > 0);
     let weight = |block: u32| if block < row.blocks { CELLS } else { row.tail };
     let mut found = Found::START;
-    for round in 0..ROUNDS {
+    for round in 0..rounds() {
         let shift = 24 - 8 * round;
         // SAFETY: a thread a digit; the choice of the round before has been read.
         unsafe { shared::store(counts.add(t as usize), 0u32) };

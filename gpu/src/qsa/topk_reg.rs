@@ -12,7 +12,7 @@ use cuda_std::{global, kernel, warp};
 
 use super::TopkParams;
 use super::topk::{Found, Place, Row, Share, count, order_key};
-use super::topk_rounds::{BOUNDS, Keys, choose};
+use super::topk_rounds::{BOUNDS, Keys, body};
 
 /// Keys of a thread: more do not fit in 64 registers, of which a block of 1,024 threads has no more.
 const PER: usize = 33;
@@ -25,7 +25,7 @@ pub const MOST_BLOCKS: usize = PER * BOUNDS.threads as usize;
 #[launch_bounds(BOUNDS)]
 pub unsafe fn qsa_topk_reg(p: TopkParams) {
     // SAFETY: same contract.
-    unsafe { choose::<Registers>(p) }
+    unsafe { body::<Registers>(p) }
 }
 
 #[derive(Clone, Copy)]

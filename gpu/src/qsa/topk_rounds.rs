@@ -9,7 +9,7 @@ use cuda_std::thread::{block_idx_x, thread_idx_x};
 use cuda_std::{shared, shared_array};
 
 use super::TopkParams;
-use super::topk::{DIGITS, Found, Place, ROUNDS, Row, Share, beyond, clear};
+use super::topk::{DIGITS, Found, Place, ROUNDS, Row, Share, beyond, clear, rounds};
 
 /// A block a row, with as many threads as a block can have.
 pub const BOUNDS: Bounds = Bounds { threads: 1024, min_blocks: 1 };
@@ -42,7 +42,7 @@ pub trait Keys: Copy {
 /// # Safety
 /// Shapes as `TopkParams` says; grid `rows`, block 1,024.
 #[inline(always)]
-pub unsafe fn choose<K: Keys>(p: TopkParams) {
+pub unsafe fn body<K: Keys>(p: TopkParams) {
     let counts = shared_array![u32; WARPS as usize * DIGITS]; // [warp][digit]: complete blocks of the round
     let cells = shared_array![u32; DIGITS]; // [digit]: cells of the round
     let warps = shared_array![u32; 2 * WARPS as usize]; // [warp][2]: blocks above and at the threshold
@@ -60,7 +60,7 @@ pub unsafe fn choose<K: Keys>(p: TopkParams) {
     // SAFETY: `own` is the warp's.
     unsafe { clear(own) };
     let (mut found, mut mine) = (Found::START, Place::START);
-    for round in 0..ROUNDS {
+    for round in 0..rounds() {
         let shift = 24 - 8 * round;
         // SAFETY: only this warp adds to `own`, which it has cleared.
         unsafe { keys.count(row, found, shift, own) };

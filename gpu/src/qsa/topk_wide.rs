@@ -12,7 +12,7 @@ use cuda_std::kernel;
 
 use super::TopkParams;
 use super::topk::{Found, Place, Row, Share, count};
-use super::topk_rounds::{BOUNDS, Keys, choose};
+use super::topk_rounds::{BOUNDS, Keys, body};
 
 /// # Safety
 /// Shapes as `TopkParams` says; grid `rows`, block 1,024.
@@ -20,7 +20,7 @@ use super::topk_rounds::{BOUNDS, Keys, choose};
 #[launch_bounds(BOUNDS)]
 pub unsafe fn qsa_topk_wide(p: TopkParams) {
     // SAFETY: same contract.
-    unsafe { choose::<Streamed>(p) }
+    unsafe { body::<Streamed>(p) }
 }
 
 #[derive(Clone, Copy)]

@@ -11,6 +11,7 @@ use super::load::{ModelArgs, Text};
 use super::{CliError, Global, profile, progress};
 use crate::engine::sample::Sampling;
 use crate::engine::{Engine, Event, Finish, Generation, Options, Request, SubmitError, Timings, Usage};
+use crate::model::LanguageModel;
 use crate::model::tokenizer::Special;
 
 /// Arguments of `varve generate`.
@@ -54,6 +55,10 @@ pub struct Args {
     /// Go on where the model ends its text
     #[arg(long)]
     ignore_eos: bool,
+    /// Begin behind this many made-up tokens (random state, keys and values), in a context longer than the model was made
+    /// for if need be: to see with --profile what a token costs there
+    #[arg(long, value_name = "TOKENS", default_value_t = 0)]
+    made_up: usize,
     /// Time every kernel, and print what each cost a token of the prompt and of the reply
     #[arg(long)]
     profile: bool,
@@ -72,8 +77,9 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CliError> {
     let prompt = args.read_prompt()?;
     args.check(&prompt)?;
     let checkpoint = args.model.checkpoint()?;
-    let (mut model, text) = args.model.load(global, &checkpoint)?;
+    let (mut model, text) = args.model.load(global, &checkpoint, args.made_up)?;
     let ids = args.encode(&text, &prompt)?;
+    args.fit(model.context(), ids.len())?;
     let device = model.device().spec().to_owned();
     let name = checkpoint.name();
     let profiled = args.profile.then(|| model.profile());
@@ -134,6 +140,18 @@ impl Args {
             return Err(CliError::Usage("a --stop text is empty; it would end every reply at once".into()));
         }
         self.sampling().check(u32::MAX as usize).map_err(|error| CliError::Usage(error.to_string()))
+    }
+
+    /// Made-up tokens take room, which the engine does not know of.
+    fn fit(&self, context: usize, prompt: usize) -> Result<(), CliError> {
+        let all = self.made_up.saturating_add(prompt).saturating_add(self.max_tokens);
+        if self.made_up == 0 || all <= context {
+            return Ok(());
+        }
+        let made_up = self.made_up;
+        Err(CliError::Usage(format!(
+            "{made_up} made-up tokens, prompt and reply are {all}, the context is {context}; give --ctx {all}"
+        )))
     }
 
     fn encode(&self, text: &Text, prompt: &str) -> Result<Vec<u32>, CliError> {

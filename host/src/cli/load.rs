@@ -75,8 +75,9 @@ impl ModelArgs {
         }
     }
 
-    /// Copies the weights to the device that `global` names, with a bar, and reads the text side.
-    pub fn load(&self, global: &Global, checkpoint: &Checkpoint) -> Result<(Model, Text), CliError> {
+    /// Copies the weights to the device that `global` names, with a bar, and reads the text side. Sequences begin behind
+    /// `made_up` made-up tokens.
+    pub fn load(&self, global: &Global, checkpoint: &Checkpoint, made_up: usize) -> Result<(Model, Text), CliError> {
         let device = global.open()?;
         let options = LoadOptions {
             context: self.ctx,
@@ -84,6 +85,7 @@ impl ModelArgs {
             switches: global.switches()?,
             exact_products: self.exact_products,
             cells: self.kv.into(),
+            made_up,
         };
         let bar = progress::bytes(global.json);
         let mut told = |done, total| {

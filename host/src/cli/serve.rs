@@ -192,7 +192,7 @@ async fn serve(global: &Global, args: &Args, config: Config, checkpoint: Checkpo
 
 /// Loads the model and gives it to the server.
 fn load(global: &Global, args: &Args, checkpoint: &Checkpoint, app: &App) -> Result<Engine, CliError> {
-    let (model, text) = args.model.load(global, checkpoint)?;
+    let (model, text) = args.model.load(global, checkpoint, 0)?;
     let device = model.device().spec().to_owned();
     let options = Options { queue: args.queue, chunk: args.model.chunk };
     let matrix_bytes = model.matrix_bytes();

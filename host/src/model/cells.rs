@@ -1,7 +1,9 @@
 //! Keys and values of a sequence's cells, in pages of four, in the format that the model was loaded for.
 
+use cuda_std::float::f32_to_f16;
 use varve_gpu::qsa::{HEAD_DIM, RATIO};
 
+use super::made_up::Numbers;
 use super::rows::Rows;
 use crate::backend::{BackendError, Buffer, Device, ShapeError};
 use crate::ops::qsa_cells::{CellKind, CellRows, CellRowsMut};
@@ -53,6 +55,18 @@ impl Half {
 
     fn dims(&self, width: usize) -> [usize; 4] {
         [self.sizes[0], self.sizes[1], RATIO, width]
+    }
+
+    /// Random numbers in every cell.
+    pub fn make_up(&mut self, numbers: &mut Numbers) -> Result<(), BackendError> {
+        match &mut self.stored {
+            Stored::F32(values) => numbers.fill(values, |x| x),
+            Stored::F16(values) => numbers.fill(values, f32_to_f16),
+            Stored::I8(codes, scales) => {
+                numbers.fill(codes, |x| (127.0 * x) as i8)?;
+                numbers.fill(scales, |x| f32_to_f16((1.0 + 0.5 * x) / 127.0))
+            }
+        }
     }
 
     /// All cells, to read.

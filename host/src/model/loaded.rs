@@ -31,6 +31,9 @@ pub struct LoadOptions {
     pub exact_products: bool,
     /// Format of keys and values in layers that choose cells. Other attention layers keep f32.
     pub cells: CellKind,
+    /// Every sequence begins behind this many made-up tokens: to measure at a depth, not to read. The context may then be
+    /// longer than the model was made for.
+    pub made_up: usize,
 }
 
 /// Tokens of a sequence where nobody says otherwise: keys and values are allocated in full.
@@ -48,6 +51,7 @@ impl Default for LoadOptions {
             switches: Switches::default(),
             exact_products: false,
             cells: CellKind::F16,
+            made_up: 0,
         }
     }
 }
@@ -68,6 +72,7 @@ pub struct Model {
     matrix_bytes: u64,
     profiled: Option<Arc<Profiled>>,
     cells: CellKind,
+    made_up: usize,
 }
 
 impl Model {
@@ -83,8 +88,9 @@ impl Model {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self, OpenError> {
         let config = Config::read(checkpoint)?;
-        let context = options.context.unwrap_or_else(|| config.context.min(DEFAULT_CONTEXT));
-        if !(1..=config.context).contains(&context) {
+        let usual = || config.context.min(DEFAULT_CONTEXT) + options.made_up;
+        let context = options.context.unwrap_or_else(usual);
+        if options.made_up == 0 && !(1..=config.context).contains(&context) {
             let (got, rule) = (context.to_string(), format!("the model was made for 1 to {}", config.context));
             return Err(OpenError::Config { file: checkpoint.name(), key: "context".into(), got, rule });
         }
@@ -120,6 +126,7 @@ impl Model {
             matrix_bytes,
             profiled: None,
             cells: options.cells,
+            made_up: options.made_up,
         })
     }
 
@@ -224,7 +231,11 @@ impl LanguageModel for Model {
     }
 
     fn sequence(&self) -> Result<Sequence, ModelError> {
-        Ok(Sequence::new(&self.device, &self.config, self.cells, self.context)?)
+        let mut sequence = Sequence::new(&self.device, &self.config, self.cells, self.context)?;
+        if self.made_up > 0 {
+            sequence.make_up(self.made_up)?;
+        }
+        Ok(sequence)
     }
 
     fn forward(&mut self, sequence: &mut Sequence, tokens: &[u32]) -> Result<Vec<f32>, ModelError> {

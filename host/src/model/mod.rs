@@ -13,6 +13,7 @@ mod layers;
 mod layout;
 mod load_error;
 mod loaded;
+mod made_up;
 mod metadata;
 pub mod ngram;
 mod open_error;

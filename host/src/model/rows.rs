@@ -25,6 +25,11 @@ impl<T: Pod> Rows<T> {
         Ok(rows)
     }
 
+    /// All values, in rows one behind the other.
+    pub fn buffer_mut(&mut self) -> &mut Buffer<T> {
+        &mut self.buffer
+    }
+
     /// How many rows.
     pub fn rows(&self) -> usize {
         self.buffer.len() / self.width

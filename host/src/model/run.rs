@@ -39,7 +39,7 @@ impl Run<'_> {
 ///
 /// Names: `embed`, `layerN` (the residual behind layer N), `final` (what the head reads), `logits`; `layerN.mixed` and
 /// `layerN.low` (first mixer: its output; low rank, then injections), `layerN.gdn.core`, `layerN.ple.before`,
-/// `layerN.qsa.chosen`, `layerN.moe.ids`, `layerN.moe.weights`.
+/// `layerN.qsa.cells` (a row of cells a token, its length as the budget and the tail say), `layerN.moe.ids`, `layerN.moe.weights`.
 #[derive(Default)]
 pub struct Probe {
     wanted: Vec<String>,

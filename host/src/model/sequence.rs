@@ -17,6 +17,7 @@ use super::config::{Config, LayerKind};
 use super::layers::attention::AttentionState;
 use super::layers::gdn::GdnState;
 use super::layers::ple::PleState;
+use super::made_up::Numbers;
 use crate::backend::{BackendError, Device};
 use crate::ops::qsa_cells::CellKind;
 
@@ -56,6 +57,22 @@ impl Sequence {
             mixers: config.layers.iter().map(mixer).collect::<Result<_, BackendError>>()?,
             ple: ple.collect::<Result<_, _>>()?,
         })
+    }
+
+    /// Goes on behind `depth` tokens that nobody has seen: random numbers in all state.
+    pub(super) fn make_up(&mut self, depth: usize) -> Result<(), BackendError> {
+        let numbers = &mut Numbers::new();
+        self.position = depth;
+        for mixer in &mut self.mixers {
+            match mixer {
+                MixerState::Gdn(state) => {
+                    numbers.fill(&mut state.state, |x| 0.1 * x)?;
+                    numbers.fill_rows(&mut state.window)?;
+                }
+                MixerState::Attention(state) => state.make_up(numbers)?,
+            }
+        }
+        self.ple.iter_mut().try_for_each(|state| numbers.fill_rows(&mut state.window))
     }
 
     /// Tokens so far.

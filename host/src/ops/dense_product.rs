@@ -43,7 +43,7 @@ pub static DENSE_PRODUCT: Table<ProductSizes, ProductParams> = Table {
             kernel: |ask| on_tensor_cores(ask).map(|[_, products]| products),
             launch: |ask| products_launch(ask, ask.tokens),
             staged: Some(Staged { scratch_floats: |ask| of_scratch(ask, ask.tokens.min(pass(ask))), steps: mma_steps }),
-            needs: Needs { cc: 80, spread: Spread::Any },
+            needs: Needs { cc: 80, spread: Spread::AnEighth },
             preferred: Preferred::Measured { table: measured::MMA, size: |ask| [ask.tokens, 1] },
             exactness: Exactness::Rounding { bound: 2e-5, ordinary: 2e-5, derived: "exactness.md#tensor-cores" },
         },

@@ -143,7 +143,8 @@ impl<A, P: Copy + 'static> Table<A, P> {
         match row.needs.spread {
             Spread::BlockAnSm if of_sequence > u64::from(sms) => Err(Reason::Crowded { blocks: of_sequence, sms }),
             Spread::FourAnSm if all < 4 * u64::from(sms) => Err(Reason::Sparse { blocks: all, sms }),
-            Spread::Any | Spread::BlockAnSm | Spread::FourAnSm => Ok(choice),
+            Spread::AnEighth if 8 * all < u64::from(sms) => Err(Reason::Few { blocks: all, sms }),
+            Spread::Any | Spread::BlockAnSm | Spread::FourAnSm | Spread::AnEighth => Ok(choice),
             Spread::OneWave => {
                 let per_sm = target.blocks_per_sm(choice.kernel, block.iter().product(), dynamic_shared)?;
                 let (blocks, resident) = (of_sequence, u64::from(per_sm) * u64::from(sms));

@@ -1,14 +1,18 @@
 //! `mmvq.product`: `y = x W^T` for a quantized matrix and one to eight quantized vectors.
 
-use varve_gpu::mmvq::{Format, Instance, ProductParams, fused, hoist, hoist_b3, hoist_b5, il, mma, plain, plain_slot};
+use varve_gpu::mmvq::{Format, ProductParams, fused, hoist, hoist_b3, hoist_b5, il};
 
 use super::add::Add;
-use super::checks::{aligned, axis, count, row_stride};
+use super::checks::{aligned, count, row_stride};
 use super::dispatch::{Needs, OpError, Pick, Preferred, Spread, Staged, Step, Table, Variant};
 use super::exactness::Exactness;
+use super::mmvq_instances::{
+    base_rows, based, fused_launch, fused_shared, fusing, hoisted, interleaved, launch, mma_launch, on_tensor_cores,
+    takes_as_they_are,
+};
 use super::mmvq_quantize::{MMVQ_QUANTIZE, Quantized, QuantizedMut, columns, il_words, length, q8_words, quantize};
 use super::tuning::mmvq_rows::{PLAIN, rows_for};
-use crate::backend::{Caps, Launch, Stream, View, ViewMut};
+use crate::backend::{Caps, Stream, View, ViewMut};
 
 /// Sizes of a call.
 #[derive(Clone, Copy, Debug)]
@@ -45,116 +49,6 @@ impl QuantizedProductSizes {
         });
         Self { format, n_in, n_out, columns, interleaved: true, as_they_are: true, sms: caps.sms, wanted }
     }
-
-    /// The kernel of a list for `columns` columns and `rows` rows a warp.
-    fn find(&self, list: &'static [Instance], columns: usize, rows: Option<usize>) -> Option<&'static Instance> {
-        let fits = |i: &&Instance| i.format == self.format && i.columns == columns && rows.is_none_or(|r| r == i.rows);
-        list.iter().find(fits)
-    }
-}
-
-/// Blocks of four warps for `rows` matrix rows a block.
-fn launch(n_out: usize, rows: usize) -> Launch {
-    Launch::new(axis(n_out.div_ceil(rows)), plain::BOUNDS.threads)
-}
-
-type Found = Result<&'static Instance, String>;
-
-/// The instance of a variant on the interleaved copy.
-fn interleaved(ask: &QuantizedProductSizes, list: &'static [Instance], rows: usize) -> Found {
-    if !ask.interleaved {
-        return Err("the vectors have no interleaved copy".into());
-    }
-    let room = varve_gpu::format::il::padded(ask.columns);
-    let none = || format!("no instance for {} with room for {room} vectors", ask.format.name());
-    ask.find(list, room, Some(rows)).ok_or_else(none)
-}
-
-/// Whether every other row of the matrix is not 4-byte aligned, and why that is refused.
-fn odd_blocks(ask: &QuantizedProductSizes) -> bool {
-    ask.format == Format::Q6_K && !ask.n_in.is_multiple_of(2 * Format::Q6_K.block().0)
-}
-const ODD_BLOCKS: &str = "rows of an odd number of blocks: every other row is not 4-byte aligned";
-
-/// As [`interleaved`], for kernels that load words of 32 bits wherever a row of Q6_K has them.
-fn hoisted(ask: &QuantizedProductSizes, list: &'static [Instance], rows: usize) -> Found {
-    if odd_blocks(ask) {
-        return Err(ODD_BLOCKS.into());
-    }
-    interleaved(ask, list, rows)
-}
-
-/// Whether `fused` can load the vectors as they are.
-fn takes_as_they_are(x: &View<'_, f32, 2>) -> bool {
-    x.is_aligned(16) && (x.dims[0] == 1 || x.strides[0].is_multiple_of(4))
-}
-
-/// The instance of `fused`. It quantizes one or two vectors itself, and takes more as they are quantized.
-fn fusing(ask: &QuantizedProductSizes) -> Found {
-    if ask.columns <= fused::QUANTIZES && !ask.as_they_are {
-        return Err("the vectors are not there in f32, 16 bytes aligned, with a stride of fours".into());
-    }
-    let room = varve_gpu::format::il::padded(ask.columns);
-    let none = || format!("no instance for {} with room for {room} vectors", ask.format.name());
-    fused::ALL.into_iter().find_map(|list| ask.find(list, room, None)).ok_or_else(none)
-}
-
-/// Shared memory of its block: pieces of rows, and the vectors, which may be too long for it.
-fn fused_shared(format: Format, columns: usize, n_in: usize) -> u32 {
-    fused::shared_of(format, varve_gpu::format::il::padded(columns), u32::try_from(n_in).unwrap_or(u32::MAX))
-}
-
-/// Its launch: a block an SM, as far as there are rows for its warps.
-fn fused_launch(ask: &QuantizedProductSizes) -> Launch {
-    let room = varve_gpu::format::il::padded(ask.columns);
-    let blocks = ask.n_out.div_ceil(fused::warps(room) as usize).min(ask.sms as usize);
-    let dynamic_shared = fused_shared(ask.format, ask.columns, ask.n_in);
-    Launch { dynamic_shared, ..Launch::new(axis(blocks), fused::bounds(room).threads) }
-}
-
-/// The block of `mma`, if rows of that length fit.
-fn mma_block(ask: &QuantizedProductSizes) -> Option<mma::Block> {
-    let ((values, bytes), n_in) = (ask.format.block(), u32::try_from(ask.n_in).ok()?);
-    mma::Block::of(n_in, u32::try_from(ask.n_in / values * bytes).ok()?)
-}
-
-/// The instance of `mma`, which quantizes all vectors itself.
-fn on_tensor_cores(ask: &QuantizedProductSizes) -> Found {
-    if !ask.as_they_are {
-        return Err("the vectors are not there in f32, 16 bytes aligned, with a stride of fours".into());
-    }
-    if odd_blocks(ask) {
-        return Err(ODD_BLOCKS.into());
-    }
-    let why =
-        || format!("rows of {} values are not one to three units of 128 for each warp, or are too long", ask.n_in);
-    let block = mma_block(ask).ok_or_else(why)?;
-    let none = || format!("no instance for {}", ask.format.name());
-    ask.find(mma::INSTANCES, mma::COLUMNS, Some(block.own as usize)).ok_or_else(none)
-}
-
-/// Its launch: a block an SM, as far as there are tiles.
-fn mma_launch(ask: &QuantizedProductSizes) -> Launch {
-    let (threads, dynamic_shared) = mma_block(ask).map_or((32, 0), |block| (block.threads, block.shared_bytes));
-    let blocks = ask.n_out.div_ceil(mma::ROWS as usize).min(ask.sms as usize);
-    Launch { dynamic_shared, ..Launch::new(axis(blocks), threads) }
-}
-
-/// The base's: its columns are at least the call's.
-fn based(ask: &QuantizedProductSizes) -> Found {
-    let room = match ask.columns {
-        1 => 1,
-        2..=4 => 4,
-        _ => 8,
-    };
-    let found = [plain::INSTANCES, plain_slot::INSTANCES].into_iter().find_map(|list| ask.find(list, room, None));
-    found.ok_or_else(|| format!("no instance for {}", ask.format.name()))
-}
-
-/// Rows of a block of `plain`: its warps share a row or two, but for formats of one slot, where each has one.
-fn base_rows(ask: &QuantizedProductSizes, instance: &Instance) -> usize {
-    let shared = plain::INSTANCES.iter().any(|i| i.format == ask.format);
-    if shared { instance.rows } else { 4 * instance.rows }
 }
 
 macro_rules! variant {

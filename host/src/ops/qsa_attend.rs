@@ -1,10 +1,12 @@
 //! `qsa.attend`: gated attention over the cells that were chosen for each row, or over all that it sees.
 
+use cuda_std::launch::Kernel;
 use varve_gpu::qsa::attend::{AttendParams, CHUNK, MAX_GROUP};
-use varve_gpu::qsa::{HEAD_DIM, attend_chunk, attend_merge};
+use varve_gpu::qsa::{HEAD_DIM, attend_chunk, attend_merge, attend_prompt};
 
 use super::checks::{axis, count, matrix, row_stride, rows_in};
-use super::dispatch::{OpError, Pick, Staged, Step, Table, Variant};
+use super::dispatch::{Needs, OpError, Pick, Preferred, Spread, Staged, Step, Table, Variant};
+use super::exactness::Exactness;
 use super::qsa_cells::{CellKind, CellRows, pages};
 use super::qsa_steps::steps_in;
 use crate::backend::{Launch, Stream, View, ViewMut};
@@ -49,43 +51,94 @@ impl AttendSizes {
 /// f32 of scratch that rows beyond the first may take: 64 MiB.
 const SCRATCH: usize = 16 << 20;
 
-/// The variants.
+/// The variants, most wanted first.
 pub static QSA_ATTEND: Table<AttendSizes, AttendParams> = Table {
     op: "qsa.attend",
-    rows: &[Variant {
-        staged: Some(Staged {
-            scratch_floats: |ask| {
-                let rows = ask.batch();
-                ask.sums(rows) + 2 * rows * ask.chunks() * ask.heads
+    rows: &[
+        Variant {
+            name: "prompt",
+            kernel: |ask| match ask.kind {
+                _ if ask.group() > MAX_GROUP => Err(too_many(ask.group())),
+                CellKind::F32 => Err("cells of f32 have more digits than an f16 product takes".into()),
+                CellKind::F16 => Ok(&attend_prompt::QSA_ATTEND_PROMPT_F16),
+                CellKind::I8 => Ok(&attend_prompt::QSA_ATTEND_PROMPT_I8),
             },
-            steps: chunk_steps,
-        }),
-        ..Variant::base(
-            "chunk",
-            |ask| match (ask.kind, ask.group()) {
-                (CellKind::F32, ..=4) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_F32_G4),
-                (CellKind::F32, ..=MAX_GROUP) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_F32_G16),
-                (CellKind::F16, ..=4) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_F16_G4),
-                (CellKind::F16, ..=12) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_F16_G12),
-                (CellKind::F16, ..=MAX_GROUP) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_F16_G16),
-                (CellKind::I8, ..=4) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_I8_G4),
-                (CellKind::I8, ..=12) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_I8_G12),
-                (CellKind::I8, ..=MAX_GROUP) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_I8_G16),
-                (_, group) => {
-                    Err(format!("{group} query heads to a key head; there are instances for up to {MAX_GROUP}"))
-                }
+            launch: |ask| Launch {
+                grid: [axis(ask.rows), axis(ask.kv_heads), 1],
+                ..Launch::new(1, attend_prompt::BOUNDS.threads)
             },
-            |ask| Launch {
-                grid: [axis(ask.chunks()), axis(ask.kv_heads), axis(ask.batch())],
-                dynamic_shared: axis(ask.kind.chunk_bytes(ask.group())),
-                ..Launch::new(1, attend_chunk::BOUNDS.threads)
-            },
-        )
-    }],
+            staged: None,
+            needs: Needs { cc: 80, spread: Spread::Any },
+            preferred: Preferred::OptIn,
+            exactness: Exactness::Rounding { bound: 1e-4, ordinary: 1e-5, derived: "exactness.md#qsaattend" },
+        },
+        Variant {
+            name: "early",
+            kernel: |ask| chunk_kernel(ask).map(|_| &attend_merge::QSA_ATTEND_EARLY_MERGE),
+            launch: chunk_launch,
+            staged: Some(Staged {
+                scratch_floats,
+                steps: |ask, call, scratch| match chunk_kernel(ask) {
+                    Ok(chunk) => steps(ask, call, scratch, (chunk, call.kernel, true)),
+                    Err(_) => Vec::new(), // the row has no kernel then, and is not run
+                },
+            }),
+            needs: Needs { cc: 90, spread: Spread::Any },
+            preferred: Preferred::Always,
+            exactness: Exactness::Bitwise,
+        },
+        Variant {
+            staged: Some(Staged {
+                scratch_floats,
+                steps: |ask, call, scratch| {
+                    steps(ask, call, scratch, (call.kernel, &attend_merge::QSA_ATTEND_CHUNK_MERGE, false))
+                },
+            }),
+            ..Variant::base("chunk", chunk_kernel, chunk_launch)
+        },
+    ],
 };
 
-/// Chunks, then their merge, for as many rows at a time as scratch is there for.
-fn chunk_steps(ask: &AttendSizes, call: &Step<AttendParams>, scratch: *mut f32) -> Vec<Step<AttendParams>> {
+type Attending = &'static Kernel<AttendParams>;
+
+fn chunk_kernel(ask: &AttendSizes) -> Result<Attending, String> {
+    match (ask.kind, ask.group()) {
+        (CellKind::F32, ..=4) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_F32_G4),
+        (CellKind::F32, ..=MAX_GROUP) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_F32_G16),
+        (CellKind::F16, ..=4) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_F16_G4),
+        (CellKind::F16, ..=12) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_F16_G12),
+        (CellKind::F16, ..=MAX_GROUP) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_F16_G16),
+        (CellKind::I8, ..=4) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_I8_G4),
+        (CellKind::I8, ..=12) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_I8_G12),
+        (CellKind::I8, ..=MAX_GROUP) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_I8_G16),
+        (_, group) => Err(too_many(group)),
+    }
+}
+
+fn chunk_launch(ask: &AttendSizes) -> Launch {
+    Launch {
+        grid: [axis(ask.chunks()), axis(ask.kv_heads), axis(ask.batch())],
+        dynamic_shared: axis(ask.kind.chunk_bytes(ask.group())),
+        ..Launch::new(1, attend_chunk::BOUNDS.threads)
+    }
+}
+
+fn scratch_floats(ask: &AttendSizes) -> usize {
+    let rows = ask.batch();
+    ask.sums(rows) + 2 * rows * ask.chunks() * ask.heads
+}
+
+fn too_many(group: usize) -> String {
+    format!("{group} query heads to a key head; there are instances for up to {MAX_GROUP}")
+}
+
+/// Chunks, then their merge, which may start `early`, for as many rows at a time as scratch is there for.
+fn steps(
+    ask: &AttendSizes,
+    call: &Step<AttendParams>,
+    scratch: *mut f32,
+    (chunk, merge, early): (Attending, Attending, bool),
+) -> Vec<Step<AttendParams>> {
     let batch = ask.batch();
     let (sums, all) = (scratch, call.params);
     let tops = sums.wrapping_add(ask.sums(batch));
@@ -105,9 +158,9 @@ fn chunk_steps(ask: &AttendSizes, call: &Step<AttendParams>, scratch: *mut f32) 
         };
         let [x, y, _] = call.launch.grid;
         let launch = Launch { grid: [x, y, axis(rows)], ..call.launch };
-        steps.push(Step { kernel: call.kernel, launch, params, early: false });
+        steps.push(Step { kernel: chunk, launch, params, early: false });
         let launch = Launch { grid: [axis(ask.heads), axis(rows), 1], ..Launch::new(1, attend_merge::BOUNDS.threads) };
-        steps.push(Step { kernel: &attend_merge::QSA_ATTEND_CHUNK_MERGE, launch, params, early: false });
+        steps.push(Step { kernel: merge, launch, params, early });
     }
     steps
 }

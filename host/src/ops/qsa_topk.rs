@@ -1,6 +1,7 @@
 //! `qsa.topk`: the cells that each query row attends to, from the scores of their blocks.
 
-use varve_gpu::qsa::{TopkParams, topk_cluster, topk_ref, topk_reg, topk_rounds, topk_split, topk_wide};
+use varve_gpu::qsa::{TopkParams, topk_cluster, topk_ref, topk_reg, topk_rounds, topk_wide};
+use varve_gpu::qsa::{topk as steps, topk_split, topk_split_count, topk_split_place};
 
 use super::checks::{axis, count};
 use super::dispatch::{Needs, OpError, Pick, Preferred, Staged, Step, Table, Variant};
@@ -48,7 +49,7 @@ pub static QSA_TOPK: Table<TopkSizes, TopkParams> = Table {
         Variant {
             name: "split",
             kernel: |ask| match ask.rows {
-                0..=SPLIT_ROWS => Ok(&topk_split::QSA_TOPK_SPLIT_PLACE),
+                0..=SPLIT_ROWS => Ok(&topk_split_place::QSA_TOPK_SPLIT_PLACE),
                 rows => Err(format!("{rows} rows; there is scratch for {SPLIT_ROWS}")),
             },
             launch: |ask| Launch {
@@ -103,13 +104,13 @@ fn holds(ask: &TopkSizes, most: usize) -> Result<(), String> {
 fn split_steps(_: &TopkSizes, last: &Step<TopkParams>, scratch: *mut f32) -> Vec<Step<TopkParams>> {
     let params = TopkParams { scratch: scratch.cast(), ..last.params };
     let count = |round| Step {
-        kernel: &topk_split::QSA_TOPK_SPLIT_COUNT,
+        kernel: &topk_split_count::QSA_TOPK_SPLIT_COUNT,
         launch: last.launch,
         params: TopkParams { round, ..params },
         early: false,
     };
     let place = Step { kernel: last.kernel, launch: last.launch, params, early: false };
-    (0..varve_gpu::qsa::topk::ROUNDS).map(count).chain([place]).collect()
+    (0..steps::ROUNDS).map(count).chain([place]).collect()
 }
 
 /// Operands of [`topk`], all dense.

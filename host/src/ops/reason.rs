@@ -63,6 +63,14 @@ pub enum Reason {
         /// SMs of the device.
         sms: u32,
     },
+    /// Less than a block for every eighth SM.
+    #[error("only {blocks} blocks for {sms} SMs: other variants cut the work smaller")]
+    Few {
+        /// Blocks of the launch.
+        blocks: u64,
+        /// SMs of the device.
+        sms: u32,
+    },
     /// Excluded by a switch.
     #[error("switched off by `{0}`")]
     Switched(String),
@@ -127,6 +135,7 @@ impl Reason {
             | Self::Occupancy(_) => true,
             Self::Sizes(_)
             | Self::Sparse { .. }
+            | Self::Few { .. }
             | Self::Switched(_)
             | Self::OptIn { .. }
             | Self::Tabled { .. }

@@ -28,6 +28,8 @@ pub enum Spread {
     BlockAnSm,
     /// Every SM gets four blocks: fewer would leave memory bandwidth unused.
     FourAnSm,
+    /// There is a block for every eighth SM: fewer take as long as that many, and other forms cut the work smaller.
+    AnEighth,
 }
 
 impl Needs {

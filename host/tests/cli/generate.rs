@@ -104,3 +104,17 @@ fn a_profile_splits_the_time_of_prompt_and_reply_by_kernel() {
     let decode = rows.iter().find(|row| row["phase"] == "decode" && row["variant"] == "qsa.append/warp").unwrap();
     assert_eq!((&decode["tokens"], &decode["launches_per_token"]), (&2.into(), &1.0.into()), "one layer, two passes");
 }
+
+#[test]
+fn a_made_up_context_is_scored_and_chosen_from() {
+    let args = ["-p", "fn", "-n", "2", "--made-up", "6000", "--ctx", "6100", "--kv", "int8", "--profile", "--json"];
+    let ran = generate(&args);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    for op in ["qsa.scores/", "qsa.topk/", "qsa.attend/", "qsa.store/", "qsa.append/"] {
+        let found = ran.rows().iter().any(|row| row["variant"].as_str().is_some_and(|name| name.starts_with(op)));
+        assert!(found, "no {op} in {}", ran.stdout);
+    }
+    let ran = generate(&["-p", "fn", "-n", "2", "--made-up", "6000", "--ctx", "6001"]);
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+    assert!(ran.stderr.contains("give --ctx 6003"), "{}", ran.stderr);
+}

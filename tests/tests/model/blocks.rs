@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use varve::model::export::{Existing, Plan, Rules};
 use varve::model::{Checkpoint, DType, LanguageModel, LoadOptions, Model, Probe, boxed};
+use varve::ops::qsa_cells::CellKind;
 
 use crate::oracle::{device, distance, path};
 use crate::rust15m::prompts;
@@ -25,7 +26,14 @@ fn load(file: &Path, exact_products: bool, chunk: usize) -> Model {
 /// [`load`] with these switches.
 fn load_with(switches: &str, file: &Path, exact_products: bool, chunk: usize) -> Model {
     let switches = switches.parse().unwrap();
-    let options = LoadOptions { context: Some(512), chunk, exact_products, switches, ..LoadOptions::default() };
+    let options = LoadOptions {
+        context: Some(512),
+        chunk,
+        exact_products,
+        switches,
+        cells: CellKind::F32,
+        ..LoadOptions::default()
+    };
     Model::load(&Checkpoint::open(file).unwrap(), &device(), &options, &mut |_, _| ()).unwrap()
 }
 

@@ -6,6 +6,7 @@ use varve::model::config::Config;
 use varve::model::export::{Existing, ExportError, Plan, Rules};
 use varve::model::tokenizer::Special;
 use varve::model::{Checkpoint, DType, LanguageModel, LoadOptions, Model, Probe, Text, to_f32};
+use varve::ops::qsa_cells::CellKind;
 
 use crate::oracle::{Oracle, argmax, device, distance, path};
 
@@ -26,7 +27,8 @@ fn open(model: &str, file: &str) -> Checkpoint {
 }
 
 fn load(checkpoint: &Checkpoint) -> Model {
-    let options = LoadOptions { context: Some(512), exact_products: true, ..LoadOptions::default() };
+    let options =
+        LoadOptions { context: Some(512), exact_products: true, cells: CellKind::F32, ..LoadOptions::default() };
     Model::load(checkpoint, &device(), &options, &mut |_, _| ()).unwrap()
 }
 

@@ -8,6 +8,7 @@ use safetensors::SafeTensors;
 use varve::backend::{Device, DeviceSpec};
 use varve::environment::Environment;
 use varve::model::{Checkpoint, LoadOptions, Model};
+use varve::ops::qsa_cells::CellKind;
 
 /// The tests' folder: that of the build, or on another machine the one below the working directory.
 fn home() -> PathBuf {
@@ -67,7 +68,8 @@ pub fn device() -> Device {
 /// A model whose passes have up to `chunk` tokens, and whose products do not round: neither do the oracle's.
 pub fn load(model: &str, file: &str, chunk: usize) -> Model {
     let checkpoint = Checkpoint::open(&path(model, file)).unwrap();
-    let options = LoadOptions { context: Some(512), chunk, exact_products: true, ..LoadOptions::default() };
+    let options =
+        LoadOptions { context: Some(512), chunk, exact_products: true, cells: CellKind::F32, ..LoadOptions::default() };
     Model::load(&checkpoint, &device(), &options, &mut |_, _| ()).unwrap()
 }
 

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 use varve::model::{Checkpoint, DType, LanguageModel, LoadOptions, Model, Text, boxed};
+use varve::ops::qsa_cells::CellKind;
 
 use crate::blocks::write;
 use crate::oracle::{Oracle, argmax, beside, device, distance, folder};
@@ -31,7 +32,7 @@ pub fn prompts() -> Vec<Prompt> {
 }
 
 fn load(checkpoint: &Checkpoint) -> Model {
-    let options = LoadOptions { context: Some(1024), ..LoadOptions::default() };
+    let options = LoadOptions { context: Some(1024), cells: CellKind::F32, ..LoadOptions::default() };
     Model::load(checkpoint, &device(), &options, &mut |_, _| ()).unwrap()
 }
 

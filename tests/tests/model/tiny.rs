@@ -74,7 +74,7 @@ fn mixers_and_the_ngram_embedding() {
 fn block_choices_and_routing_are_equal() {
     let oracle = Oracle::open("qwen4_exp_tiny");
     for n in [64, 257] {
-        let mut probe = Probe::of(&["layer2.qsa.chosen", "layer5.qsa.chosen", "layer4.moe.*"]);
+        let mut probe = Probe::of(&["layer2.qsa.cells", "layer5.qsa.cells", "layer4.moe.*"]);
         logits("qwen4_exp_tiny", "hf", &oracle.tokens(n), 512, &mut probe);
         let ids: Vec<i32> = probe.ids["layer4.moe.ids"].iter().map(|&id| id as i32).collect();
         assert_eq!(ids, oracle.i32(&format!("seq{n}.moe4.ids")), "seq{n}: experts of layer 4");
@@ -85,11 +85,20 @@ fn block_choices_and_routing_are_equal() {
         }
         for layer in [2, 5] {
             let wanted = oracle.i32(&format!("seq257.qsa{layer}.blocks"));
-            let got = &probe.ids[&format!("layer{layer}.qsa.chosen")];
+            let got = &probe.ids[&format!("layer{layer}.qsa.cells")];
             for (t, wanted) in wanted.chunks_exact(8).enumerate() {
                 if (t + 1) / 4 > 8 {
-                    let got: Vec<i32> = got[8 * t..8 * t + 8].iter().map(|&block| block as i32).collect();
-                    assert_eq!(got, wanted, "layer {layer}, token {t}");
+                    // The cells of 8 blocks, then the tail; a row has room for 35.
+                    let row = &got[35 * t..35 * t + 32 + (t + 1) % 4];
+                    let blocks: Vec<i32> = row[..32].iter().step_by(4).map(|&cell| cell as i32 / 4).collect();
+                    assert_eq!(blocks, wanted, "layer {layer}, token {t}");
+                    let cells = blocks.iter().flat_map(|&block| 4 * block as u32..4 * block as u32 + 4);
+                    let tail = (t as u32 + 1) / 4 * 4..t as u32 + 1;
+                    assert_eq!(
+                        row,
+                        cells.chain(tail).collect::<Vec<_>>(),
+                        "layer {layer}, token {t}: whole blocks, the tail"
+                    );
                 }
             }
         }

@@ -96,6 +96,10 @@ fn switches_choose_and_the_reason_says_so() {
 fn blocks_are_expanded_to_f16_only_where_tensor_cores_take_it() {
     let sizes = |tokens| [tokens, 10_240, 2560];
     let by_mma = Dispatch::new("dense.product=mma".parse().unwrap());
+    let plain = Dispatch::default();
+    let chosen = |name: &str, tokens| expanded_to(&plain, &card(name), sizes(tokens));
+    assert_eq!([chosen("H200", 512), chosen("H200", 9), chosen("A100", 512)], [Kind::F16, Kind::F32, Kind::F32]);
+    assert_eq!(expanded_to(&plain, &card("H200"), [512, 324, 10_240]), Kind::F32, "12 blocks for 132 SMs");
     assert_eq!(expanded_to(&by_mma, &card("A100"), sizes(1)), Kind::F16);
     assert_eq!(expanded_to(&by_mma, &card("T4"), sizes(2048)), Kind::F32, "7.5 has none of these");
     assert_eq!(expanded_to(&by_mma, &card("A100"), [9, 64, 36]), Kind::F32, "rows at multiples of 8 bytes");

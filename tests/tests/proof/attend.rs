@@ -1,7 +1,8 @@
-//! `qsa.attend`: readings of the definition that look as good as the right one are far from what the kernels do.
+//! `qsa.attend`: readings of the definition that look as good as the right one are far from what the kernels do, and operands
+//! that do not belong together are refused.
 
 use varve::backend::{Device, EmulatorConfig};
-use varve::ops::dispatch::Pick;
+use varve::ops::dispatch::{Dispatch, OpError, Pick};
 use varve::ops::qsa_attend::{AttendArgs, Chosen, QSA_ATTEND, attend};
 use varve::ops::qsa_cells::CellKind;
 use varve::proof::cells::{CellValues, PageTable};
@@ -143,4 +144,47 @@ fn rival_readings_are_far_from_the_kernels() {
             assert!(rival > 0.02, "{kind:?}, {what}: only {rival:e} away");
         }
     }
+}
+
+/// What comes of a call with `rows` rows of q of `width` values, `cap` ids and records of `words` words.
+fn called(
+    kinds: [CellKind; 2],
+    kv_heads: usize,
+    [rows, width, cap, words]: [usize; 4],
+) -> Result<&'static str, OpError> {
+    let device = Device::emulator(EmulatorConfig::default());
+    let cells = kinds.map(|kind| CellValues::blank(kind, kv_heads * RATIO).load(&device).unwrap());
+    let [q, gate] = [0, 1].map(|_| device.upload(&vec![1.0f32; rows * width]).unwrap());
+    let (table, ids) = (device.upload(&[0u32]).unwrap(), device.upload(&vec![0u32; rows * cap]).unwrap());
+    let steps = device.upload(&vec![1u32; rows * words]).unwrap();
+    let mut y = device.alloc::<f32>(rows * width).unwrap();
+    let args = AttendArgs {
+        q: q.view([rows, width]).unwrap(),
+        gate: gate.view([rows, width]).unwrap(),
+        gate_head_stride: HEAD_DIM,
+        k_cells: cells[0].rows([1, kv_heads]).unwrap(),
+        v_cells: cells[1].rows([1, kv_heads]).unwrap(),
+        table: table.view([1]).unwrap(),
+        chosen: Chosen::Ids(ids.view([rows, cap]).unwrap()),
+        steps: steps.view([rows, words]).unwrap(),
+        y: y.view_mut([rows, width]).unwrap(),
+    };
+    attend(Pick::Best(&Dispatch::default()), &device.stream().unwrap(), args)
+}
+
+#[test]
+fn operands_that_do_not_belong_together_are_refused() {
+    let (f16, width) = ([CellKind::F16; 2], 4 * HEAD_DIM);
+    called(f16, 2, [1, width, 7, 4]).unwrap();
+    called(f16, 2, [0, width, 7, 4]).unwrap(); // no rows are no launch
+    let refused = |kinds, kv_heads, sizes| called(kinds, kv_heads, sizes).unwrap_err().to_string();
+    let mixed = refused([CellKind::I8, CellKind::F16], 2, [1, width, 7, 4]);
+    assert_eq!(mixed, "qsa.attend: format of values is F16 beside keys of I8, both must have one format");
+    assert!(refused(f16, 3, [1, width, 7, 4]).contains("1024 values of q for 3 key heads"));
+    assert!(refused(f16, 2, [1, width + 4, 7, 4]).contains("1028 values of q"));
+    assert!(refused(f16, 2, [1, width, 0, 4]).contains("most cells of a row is 0"));
+    assert!(refused(f16, 2, [1, width, 7, 3]).contains("`steps` has shape [1, 3], needed is [1, 4]"));
+    assert!(refused(f16, 0, [1, width, 7, 4]).contains("1 pages of 0 key heads"));
+    let many = refused(f16, 1, [1, 17 * HEAD_DIM, 7, 4]);
+    assert!(many.contains("17 query heads to a key head; there are instances for up to 16"), "{many}");
 }

@@ -9,6 +9,7 @@ use super::qsa::{Indexer, QsaScratch, QsaState, Queries};
 use super::{Into, project_all, project_into};
 use crate::backend::{BackendError, Buffer, Device};
 use crate::model::config::AttentionSizes;
+use crate::model::made_up::Numbers;
 use crate::model::rows::Rows;
 use crate::model::run::{Probe, Run};
 use crate::model::weights::{Matrix, Scope};
@@ -52,6 +53,14 @@ impl AttentionState {
         }
         let rows = || Rows::new(device, context, sizes.kv_heads * sizes.head_dim);
         Ok(Self::All { k: rows()?, v: rows()? })
+    }
+
+    /// Random numbers everywhere.
+    pub fn make_up(&mut self, numbers: &mut Numbers) -> Result<(), BackendError> {
+        match self {
+            Self::All { k, v } => [k, v].into_iter().try_for_each(|rows| numbers.fill_rows(rows)),
+            Self::Chosen(state) => state.make_up(numbers),
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use super::project;
 use crate::backend::{BackendError, Buffer, Device, View, ViewMut};
 use crate::model::cells::Cells;
 use crate::model::config::{AttentionSizes, QsaSizes};
+use crate::model::made_up::Numbers;
 use crate::model::rows::Rows;
 use crate::model::run::{Probe, Run};
 use crate::model::weights::{Matrix, Scope};
@@ -67,6 +68,14 @@ impl QsaState {
             dead: Rows::zeroed(device, 1, INDEX_DIM)?,
             round_to_f16: kind != CellKind::F32,
         })
+    }
+
+    /// Random numbers everywhere.
+    pub fn make_up(&mut self, numbers: &mut Numbers) -> Result<(), BackendError> {
+        let rows = [&mut self.pooled, &mut self.tail, &mut self.dead];
+        rows.into_iter().try_for_each(|rows| numbers.fill_rows(rows))?;
+        self.cells.k.make_up(numbers)?;
+        self.cells.v.make_up(numbers)
     }
 }
 

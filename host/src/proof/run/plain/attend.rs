@@ -7,7 +7,7 @@ use std::ops::Range;
 use varve_gpu::qsa::{HEAD_DIM, RATIO, StepRecord, WidthRule, most_cells};
 
 use super::cells::records;
-use super::operand::{LAWS, Layout, Loaded, Matrix, vector};
+use super::operand::{LAWS, Law, Layout, Loaded, Matrix, vector};
 use super::{Call, Case, Expected, Promised, Values, aligned_works, prove, variants};
 use crate::backend::{BackendError, Device};
 use crate::ops::dispatch::Pick;
@@ -211,13 +211,16 @@ impl Case for Attend {
 
 fn cases(scale: Scale) -> Vec<Work> {
     let mut works = aligned_works(scale, WIDTHS, Attend::new);
-    let window = |width: &'static Width| {
-        let call = Call { tokens: 8, width: 0, layout: Layout::Dense, law: &LAWS[0] };
-        Work::new(format!("window/T=8/{width}"), move |context, name| prove(context, name, &Attend::new(call, *width)))
+    let window = |width: &'static Width, tokens: usize, law: &'static Law| {
+        let call = Call { tokens, width: 0, layout: Layout::Dense, law };
+        let name = format!("window/{}/T={tokens}/{width}", law.name);
+        Work::new(name, move |context, name| prove(context, name, &Attend::new(call, *width)))
     };
-    works.push(window(&WIDTHS[1]));
+    works.push(window(&WIDTHS[1], 8, &LAWS[0]));
+    // Formats that `prompt` takes.
+    works.extend(LAWS[1..].iter().flat_map(|law| [&WIDTHS[1], &WIDTHS[7]].map(|width| window(width, 3, law))));
     if !scale.is_small() {
-        works.extend(LARGE.iter().map(window));
+        works.extend(LARGE.iter().map(|width| window(width, 8, &LAWS[0])));
     }
     works
 }

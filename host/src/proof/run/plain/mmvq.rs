@@ -343,11 +343,10 @@ impl Case for Product {
         let (mut exact, mut near) = (Vec::new(), Vec::new());
         for (c, x) in columns.iter().enumerate() {
             for (row, w) in &weights {
-                let product = (reference::row(self.format, w, x), reference::near_row(self.format, w, x));
-                let add = other.row(c)[*row];
-                let is_added = self.added != Added::Nothing;
-                exact.push(if is_added { product.0 + add } else { product.0 });
-                near.push(if is_added { product.1.plus(Near::exact(add)) } else { product.1 });
+                let (bits, about) = (reference::row(self.format, w, x), reference::near_row(self.format, w, x));
+                let add = if self.added == Added::Nothing { None } else { Some(other.row(c)[*row]) };
+                exact.push(add.map_or(bits, |add| bits + add));
+                near.push(add.map_or(about, |add| about.plus(Near::exact(add))));
             }
         }
         vec![Expected::Any, Expected::Rounded { exact, near }]

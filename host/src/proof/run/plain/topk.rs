@@ -84,9 +84,9 @@ impl Sizes {
             Scores::Continuous => random.normal(i) as f32,
             Scores::Levels => (64.0 * random.uniform(i)).floor() as f32 - 20.0,
             Scores::Equal => 1.5,
-            Scores::Zeros if block % 97 == 0 => f32::NAN,
-            Scores::Zeros if block % 53 == 0 => -0.0,
-            Scores::Zeros if block % 47 == 0 => 0.0,
+            Scores::Zeros if block.is_multiple_of(97) => f32::NAN,
+            Scores::Zeros if block.is_multiple_of(53) => -0.0,
+            Scores::Zeros if block.is_multiple_of(47) => 0.0,
             Scores::Zeros => (random.uniform(i) - 0.99) as f32,
             Scores::Sizes => f32::from_bits((random.uniform(i) * 4_294_967_296.0) as u32),
         };
