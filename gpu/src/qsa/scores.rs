@@ -110,17 +110,6 @@ pub fn relu(d: f32) -> f32 {
     float::max(d, 0.0)
 }
 
-/// Drops the first `U` values of a line, lets the others move up and appends new ones.
-#[inline(always)]
-pub fn shift<T: Copy, const N: usize, const U: usize>(line: &mut [T; N], new: [T; U]) {
-    for i in 0..N - U {
-        line[i] = line[i + U];
-    }
-    for i in 0..U {
-        line[N - U + i] = new[i];
-    }
-}
-
 /// `n`, which the compiler does not know where it is more than 1. A loop of so many rounds is not unrolled: ptxas (12.9) would
 /// form all dot products of the rounds before the first shuffle, and spill.
 #[inline(always)]

@@ -2,7 +2,7 @@
 //!
 //! Math      the module `scores`
 //! Shapes    `ScoresParams`; `out` rows 16-byte aligned where a warp has four queries
-//! Mapping   any grid along x, groups of NQ queries along y: steps of four blocks are dealt to the warps. A reduction has NQ
+//! Mapping   any grid along x, groups of NQ queries along y: steps of four blocks, or two with four queries, are dealt to the warps. A reduction has NQ
 //!           queries and NB = 4 / NQ blocks; pair u = q NB + b is that of lanes 8 u .. 8 u + 7, which get the sum of head h
 //!           in lanes 8 u + 2 h and 8 u + 2 h + 1. A lane holds queries, heads and keys with its own first, so that nothing
 //!           is selected. Queries past the last are the last one again and are not stored
@@ -16,15 +16,15 @@ use cuda_std::launch::Bounds;
 use cuda_std::thread::{block_idx_y, thread_idx_x};
 use cuda_std::{global, kernel, warp};
 
-use super::scores::{Quad, Row, WARPS, Walk, dot, head_at, part, relu, rounds, shift};
+use super::scores::{Quad, Row, WARPS, Walk, dot, head_at, part, relu, rounds};
 use super::{INDEX_HEADS, ScoresParams};
 
 /// Eight warps, which share nothing; an SM's registers for 16 warps.
 pub const BOUNDS: Bounds = Bounds { threads: 32 * WARPS, min_blocks: 2 };
 /// As [`BOUNDS`], for 24 warps: a query takes 16 registers.
 pub const BOUNDS_NQ1: Bounds = Bounds { threads: 32 * WARPS, min_blocks: 3 };
-/// Blocks of a step.
-pub const STEP: usize = 4;
+/// Blocks of the longest step.
+pub const LONGEST_STEP: usize = 4;
 /// (query, block) pairs of a reduction.
 const PAIRS: usize = 4;
 
@@ -34,7 +34,7 @@ const PAIRS: usize = 4;
 #[launch_bounds(BOUNDS_NQ1)]
 pub unsafe fn qsa_scores_packed_nq1(p: ScoresParams) {
     // SAFETY: same contract.
-    unsafe { body::<1, 4, 1>(p) }
+    unsafe { body::<1, 4, 4>(p) }
 }
 
 /// # Safety
@@ -43,7 +43,7 @@ pub unsafe fn qsa_scores_packed_nq1(p: ScoresParams) {
 #[launch_bounds(BOUNDS)]
 pub unsafe fn qsa_scores_packed_nq2(p: ScoresParams) {
     // SAFETY: same contract.
-    unsafe { body::<2, 2, 2>(p) }
+    unsafe { body::<2, 2, 4>(p) }
 }
 
 /// # Safety
@@ -52,12 +52,12 @@ pub unsafe fn qsa_scores_packed_nq2(p: ScoresParams) {
 #[launch_bounds(BOUNDS)]
 pub unsafe fn qsa_scores_packed_nq4(p: ScoresParams) {
     // SAFETY: same contract.
-    unsafe { body::<4, 1, 1>(p) }
+    unsafe { body::<4, 1, 2>(p) }
 }
 
-/// NQ queries and NB blocks a reduction, of which a step has NQ; U of them side by side.
+/// NQ queries and NB blocks a reduction, STEP blocks a step: one reduction or two.
 #[inline(always)]
-unsafe fn body<const NQ: usize, const NB: usize, const U: usize>(p: ScoresParams) {
+unsafe fn body<const NQ: usize, const NB: usize, const STEP: usize>(p: ScoresParams) {
     const { assert!(NQ * NB == PAIRS) };
     let lane = thread_idx_x() % 32;
     let (own_query, own_block, own_head) = (lane / 8 / NB as u32, lane / 8 % NB as u32, lane / 2 % 4);
@@ -83,34 +83,26 @@ unsafe fn body<const NQ: usize, const NB: usize, const U: usize>(p: ScoresParams
         global::load4_nc_ordered(part(&p, STEP as u32 * step + (i as u32 ^ own_block), lane))
     };
     let score = |step: u32, keys: &mut [Quad; STEP], next: u32| {
-        // By NQ reductions; the last are at the end.
-        let mut scores = [0.0; STEP];
-        for round in 0..rounds(NQ / U) {
-            let (mut new, mut some) = ([[[0.0; 4]; NB]; U], [0.0; U]);
-            for i in 0..U {
-                let dots = dots::<NQ, NB>(|_, block| keys[NB * i + block], &heads);
-                for block in 0..NB {
-                    new[i][block] = load(next, NB * (U * round + i) + block);
-                }
-                some[i] = reduce(dots);
+        let mut scores = [0.0; 2];
+        for i in 0..STEP / NB {
+            let dots = dots::<NQ, NB>(|_, block| keys[NB * i + block], &heads);
+            for block in 0..NB {
+                keys[NB * i + block] = load(next, NB * i + block);
             }
-            for i in 0..U {
-                shift(keys, new[i]);
-            }
-            shift(&mut scores, some);
+            scores[i] = reduce(dots);
         }
         if !lane.is_multiple_of(8) || !is_query {
             return;
         }
         let at = STEP * step as usize + own_block as usize;
-        // SAFETY: a step lies below `reach`; one warp has this step of these queries. With four queries a warp
-        // the rows are 16-byte aligned, and a step is 16 bytes of a row.
+        // SAFETY: a step lies below `reach`; one warp has this step of these queries. With four queries a warp the rows are
+        // 16-byte aligned, and a step is 8 bytes of a row.
         unsafe {
             if NB == 1 {
-                global::store4(out.add(at), scores);
+                global::store2(out.add(at), scores);
             } else {
-                for i in 0..NQ {
-                    global::store(out.add(at + NB * i), scores[STEP - NQ + i]);
+                for i in 0..STEP / NB {
+                    global::store(out.add(at + NB * i), scores[i]);
                 }
             }
         }
@@ -118,7 +110,7 @@ unsafe fn body<const NQ: usize, const NB: usize, const U: usize>(p: ScoresParams
     let rest = |step: u32| {
         // Else the addresses of the records would be kept from the start on.
         let first = opaque(first as usize) as u32;
-        for i in 0..rounds(NQ) as u32 {
+        for i in 0..rounds(STEP / NB) as u32 {
             let block = |slot: usize| STEP as u32 * step + NB as u32 * i + (slot as u32 ^ own_block);
             // SAFETY: a query past the last is the last one; 32 lanes have four columns each.
             let key = |slot, of: usize| unsafe { Row::of(&p, query(first, slot)).key(&p, block(of), lane) };

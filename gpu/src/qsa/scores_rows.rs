@@ -2,7 +2,7 @@
 //!
 //! Math      the module `scores`
 //! Shapes    `ScoresParams`, nq = NQ, 1 to 4: an instance each
-//! Mapping   any grid along x: steps of four blocks are dealt to the warps; lane l has columns 4 l .. 4 l + 3, and after the
+//! Mapping   any grid along x: steps of four blocks, or two with three and four queries, are dealt to the warps; lane l has columns 4 l .. 4 l + 3, and after the
 //!           reduction the sum of head l / 8
 //! Order     the module's: `warp::scatter_sum` has the butterfly's bits
 //! Barriers  none
@@ -13,7 +13,7 @@ use cuda_std::launch::Bounds;
 use cuda_std::thread::thread_idx_x;
 use cuda_std::{global, kernel, warp};
 
-use super::scores::{Quad, Row, WARPS, Walk, head_at, part, rounds, shift};
+use super::scores::{Quad, Row, WARPS, Walk, head_at, part, rounds};
 use super::scores_scatter::reduce;
 use super::{INDEX_HEADS, ScoresParams};
 
@@ -21,8 +21,8 @@ use super::{INDEX_HEADS, ScoresParams};
 pub const BOUNDS: Bounds = Bounds { threads: 32 * WARPS, min_blocks: 2 };
 /// As [`BOUNDS`], for 24 warps: a query takes 16 registers.
 pub const BOUNDS_NQ1: Bounds = Bounds { threads: 32 * WARPS, min_blocks: 3 };
-/// Blocks of a step.
-pub const STEP: usize = 4;
+/// Blocks of the longest step.
+pub const LONGEST_STEP: usize = 4;
 
 /// # Safety
 /// Shapes and alignment as `ScoresParams` says, `nq` 1; block 256.
@@ -48,7 +48,7 @@ pub unsafe fn qsa_scores_rows_nq2(p: ScoresParams) {
 #[launch_bounds(BOUNDS)]
 pub unsafe fn qsa_scores_rows_nq3(p: ScoresParams) {
     // SAFETY: same contract.
-    unsafe { body::<3, 1>(p) }
+    unsafe { body::<3, 2>(p) }
 }
 
 /// # Safety
@@ -57,12 +57,12 @@ pub unsafe fn qsa_scores_rows_nq3(p: ScoresParams) {
 #[launch_bounds(BOUNDS)]
 pub unsafe fn qsa_scores_rows_nq4(p: ScoresParams) {
     // SAFETY: same contract.
-    unsafe { body::<4, 1>(p) }
+    unsafe { body::<4, 2>(p) }
 }
 
-/// NQ queries; of a step's blocks U are scored side by side.
+/// NQ queries, STEP blocks a step.
 #[inline(always)]
-unsafe fn body<const NQ: usize, const U: usize>(p: ScoresParams) {
+unsafe fn body<const NQ: usize, const STEP: usize>(p: ScoresParams) {
     let (lane, own) = (thread_idx_x() % 32, warp::scatter_index::<INDEX_HEADS>());
     let mut rows = [Row::NONE; NQ];
     let mut heads = [[[0.0f32; 4]; INDEX_HEADS]; NQ];
@@ -81,17 +81,13 @@ unsafe fn body<const NQ: usize, const U: usize>(p: ScoresParams) {
     let load = |step: u32, i: usize| unsafe { global::load4_nc_ordered(part(&p, STEP as u32 * step + i as u32, lane)) };
     let score = |step: u32, keys: &mut [Quad; STEP], next: u32| {
         let mut mine = [0.0; NQ];
-        for round in 0..rounds(STEP / U) {
-            let mut new = [[0.0; 4]; U];
-            for i in 0..U {
-                let at = U * round + i;
-                new[i] = load(next, at);
-                for query in 0..NQ {
-                    let score = reduce(keys[i], &heads[query]);
-                    mine[query] = if lane == at as u32 { score } else { mine[query] };
-                }
+        for i in 0..STEP {
+            let key = keys[i];
+            keys[i] = load(next, i);
+            for query in 0..NQ {
+                let score = reduce(key, &heads[query]);
+                mine[query] = if lane == i as u32 { score } else { mine[query] };
             }
-            shift(keys, new);
         }
         if lane < STEP as u32 {
             for query in 0..NQ {
