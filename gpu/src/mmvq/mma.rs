@@ -9,7 +9,7 @@
 //! Order     unit: blocks of 32 values ascending, fma; warp: its units ascending; block: warps ascending. It depends on n_in alone
 //! Barriers  of the block one behind the first copies, one a group of up to three tiles: warps' sums are written before it and read
 //!           behind it, by some of them; two places take turns, and those of the tiles themselves are filled again behind it
-//! Budget    80 registers, with two or three units 128, 0 B shared beside the dynamic, 0 B local (enforced by tests/tests/ptx/)
+//! Budget    128 registers, 0 B shared beside the dynamic, 0 B local (enforced by tests/tests/ptx/); with one unit the bounds leave 80
 //! Promise   Rounding against `plain`: exactness.md#mmvq-on-tensor-cores; a row's bits depend on its own vector alone
 //!
 //! The copies start before the launch ahead has ended, which may write the vectors but not the matrix. Rows past the last of a
