@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use varve::measure::plan;
+use varve::measure::plan_qsa;
 use varve_benches::{device, family};
 
 fn qsa(c: &mut Criterion) {
     let device = device();
-    family(c, &device, &plan::qsa(&device, &[]));
+    family(c, &device, &plan_qsa::qsa(&device, &[]));
 }
 
 fn config() -> Criterion {

@@ -12,7 +12,7 @@ mod operands;
 pub mod out_norm;
 pub mod paired;
 pub mod plan;
-mod plan_qsa;
+pub mod plan_qsa;
 pub mod product;
 pub mod prompt;
 pub mod scores;

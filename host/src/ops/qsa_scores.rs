@@ -41,8 +41,9 @@ impl ScoresSizes {
     /// cannot, `scatter` or, with more queries, the base.
     fn wanted(&self) -> &'static str {
         match self.queries {
-            1 | 3 | 4 => "rows",
+            1 | 3 => "rows",
             2 => "packed",
+            4 if !self.has_aligned_rows() => "rows",
             5 | 6 => "scatter",
             _ if self.has_aligned_rows() => "packed",
             7 | 8 => "scatter",
@@ -251,7 +252,7 @@ mod tests {
     fn the_variant_goes_by_queries_and_alignment() {
         let by = |max_blocks| [1, 2, 3, 4, 6, 8, 9, 2048].map(|queries| chosen(queries, max_blocks));
         let [p, r, s, q] = ["packed", "rows", "scatter", "per_query"];
-        assert_eq!(by(32_772), [r, p, r, r, s, p, p, p]);
+        assert_eq!(by(32_772), [r, p, r, p, s, p, p, p]);
         assert_eq!(by(32_770), [r, p, r, r, s, s, q, q]);
     }
 

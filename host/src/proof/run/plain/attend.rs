@@ -137,7 +137,13 @@ impl Attend {
         AttendSizes { rows: self.q.rows, heads, kv_heads, cap: self.cap, kind }
     }
 
-    fn head(&self, t: usize, head: usize) -> Vec<Near> {
+    /// What must come, where a weight may be off by `floor` besides.
+    fn outputs(&self, floor: f64) -> Vec<Expected> {
+        let heads = self.width.0;
+        vec![Expected::Near((0..self.q.rows * heads).flat_map(|i| self.head(i / heads, i % heads, floor)).collect())]
+    }
+
+    fn head(&self, t: usize, head: usize, floor: f64) -> Vec<Near> {
         let Width(heads, kv_heads, first, ..) = self.width;
         let kv_head = head / (heads / kv_heads);
         let seen = chosen(self.width, t).into_iter().filter(|&cell| cell as usize <= first + t);
@@ -147,8 +153,11 @@ impl Attend {
         let (k, v): (Vec<&[f32]>, Vec<&[f32]>) =
             (k.iter().map(|row| &row[..]).collect(), v.iter().map(|row| &row[..]).collect());
         let y = reference::softmax(&self.q.row(t)[head * HEAD_DIM..][..HEAD_DIM], &k, &v);
+        let largest = v.iter().flat_map(|row| row.iter()).fold(0.0f64, |a, &x| a.max(f64::from(x).abs()));
+        let lost = floor * largest * v.len() as f64;
+        let y = y.into_iter().map(|y| Near { slack: y.slack + lost, ..y });
         let gate = &self.gate.row(t)[head * self.gate_stride..][..HEAD_DIM];
-        y.into_iter().zip(gate).map(|(y, &gate)| y.product(Near::sigmoid(f64::from(gate), 0.0))).collect()
+        y.zip(gate).map(|(y, &gate)| y.product(Near::sigmoid(f64::from(gate), 0.0))).collect()
     }
 }
 
@@ -204,8 +213,12 @@ impl Case for Attend {
     }
 
     fn expected(&self) -> Vec<Expected> {
-        let heads = self.width.0;
-        vec![Expected::Near((0..self.q.rows * heads).flat_map(|i| self.head(i / heads, i % heads)).collect())]
+        self.outputs(0.0)
+    }
+
+    /// Weights of `prompt` are f16 pairs of 2^14 at most, so those below 2^-39 are lost, or off by that.
+    fn expected_by(&self, variant: &str) -> Option<Vec<Expected>> {
+        (variant == "prompt").then(|| self.outputs(2.0f64.powi(-39)))
     }
 }
 
