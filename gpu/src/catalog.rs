@@ -121,6 +121,8 @@ const PRODUCT_MMA_SPLIT: Budget =
     Budget { registers: 40, shared_bytes: 32, reason: "6 blocks of 256 threads an SM: 1,536 of 2,048 threads" };
 const SOFTMAX: Budget =
     Budget { registers: 128, shared_bytes: 5_152, reason: "8 sums and the addresses of a lane; 4 blocks an SM" };
+const ATTEND_MERGE: Budget =
+    Budget { registers: 96, shared_bytes: 0, reason: "a round of chunks under way; 2 blocks of 256 threads an SM" };
 const ATTEND_CHUNK: Budget = Budget {
     registers: 128,
     shared_bytes: 0,
@@ -298,8 +300,8 @@ pub fn entries() -> Vec<Entry> {
         entry("qsa.attend/chunk", attend_chunk::QSA_ATTEND_CHUNK_I8_G4.info(), ATTEND_CHUNK),
         entry("qsa.attend/chunk", attend_chunk::QSA_ATTEND_CHUNK_I8_G12.info(), ATTEND_CHUNK),
         entry("qsa.attend/chunk", attend_chunk::QSA_ATTEND_CHUNK_I8_G16.info(), ATTEND_CHUNK),
-        entry("qsa.attend/chunk", attend_merge::QSA_ATTEND_CHUNK_MERGE.info(), ROW_WARP),
-        entry("qsa.attend/early", attend_merge::QSA_ATTEND_EARLY_MERGE.info(), ROW_WARP),
+        entry("qsa.attend/chunk", attend_merge::QSA_ATTEND_CHUNK_MERGE.info(), ATTEND_MERGE),
+        entry("qsa.attend/early", attend_merge::QSA_ATTEND_EARLY_MERGE.info(), ATTEND_MERGE),
         entry("qsa.attend/prompt", attend_prompt::QSA_ATTEND_PROMPT_F16.info(), ATTEND_PROMPT),
         entry("qsa.attend/prompt", attend_prompt::QSA_ATTEND_PROMPT_I8.info(), ATTEND_PROMPT),
         entry("hyper.expand/quad", expand_quad::HYPER_EXPAND_QUAD_WIDE.info(), QUAD),

@@ -51,8 +51,9 @@ unsafe fn body<W: Half>(p: ProductParams, largest: *mut u32) {
     let mut c = 4 * t;
     while c < n_in {
         // SAFETY: c + 3 < n_in, a multiple of 4; rows are aligned to four values.
-        for v in unsafe { global::load4_nc(x.add(c)) } {
-            magnitude = magnitude.max(float::abs(v).to_bits());
+        let v = unsafe { global::load4_nc(x.add(c)) };
+        for j in 0..4 {
+            magnitude = magnitude.max(float::abs(v[j]).to_bits());
         }
         c += STEP;
     }
@@ -79,13 +80,13 @@ unsafe fn body<W: Half>(p: ProductParams, largest: *mut u32) {
         // SAFETY: as above.
         let v = unsafe { global::load4_nc(x.add(c)) }.map(|v| v * s0 * s1);
         let (ab, cd) = (split::<W>(v[0], v[1]), split::<W>(v[2], v[3]));
-        for i in 0..PARTS {
-            // SAFETY: the token's row of part i; multiples of 8 bytes; one writer.
-            unsafe {
-                let to = p.scratch.add(i * part + 2 * (token * n_in + c));
-                global::store2(to.cast::<u32>(), [ab[i], cd[i]]);
-            }
-        }
+        // SAFETY: the token's row of part i; multiples of 8 bytes; one writer.
+        let put = |i: usize, pairs: [u32; 2]| unsafe {
+            let to = p.scratch.add(i * part + 2 * (token * n_in + c));
+            global::store2(to.cast::<u32>(), pairs);
+        };
+        put(0, [ab[0], cd[0]]);
+        put(1, [ab[1], cd[1]]);
         c += STEP;
     }
 }

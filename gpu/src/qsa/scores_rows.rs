@@ -7,6 +7,7 @@
 //! Order     the module's: `warp::scatter_sum` has the butterfly's bits
 //! Barriers  none
 //! Budget    128 registers, 0 B shared, 0 B local (enforced by tests/tests/ptx/)
+//!           NQ = 4 for sm_90a only: elsewhere it would spill, and `packed` or `scatter` take four queries
 //! Promise   Bitwise against `per_query`
 
 use cuda_std::launch::Bounds;
@@ -53,7 +54,7 @@ pub unsafe fn qsa_scores_rows_nq3(p: ScoresParams) {
 
 /// # Safety
 /// As [`qsa_scores_rows_nq1`], `nq` 4.
-#[kernel]
+#[kernel(sm = 90)]
 #[launch_bounds(BOUNDS)]
 pub unsafe fn qsa_scores_rows_nq4(p: ScoresParams) {
     // SAFETY: same contract.

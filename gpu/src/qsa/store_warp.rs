@@ -1,8 +1,8 @@
-//! `qsa.store/warp`: a warp writes the key or the value of one token and key head into its cell.
+//! `qsa.store/warp`: a warp writes the key and the value of one token and key head into its cell.
 //!
 //! Math      row = x in the format of the cells (`cells.rs`)
 //! Shapes    `StoreParams`
-//! Mapping   warp number = (token * kv heads + head) * 2, + 1 for the value; lane l: values 8 l .. 8 l + 7
+//! Mapping   warp number = token * kv heads + head; lane l: values 8 l .. 8 l + 7 of both
 //! Order     i8: the largest magnitude of 64 values, exact in any order; one division and one rounding for the scale, as many
 //!           for a code
 //! Barriers  none; a warp leaves as a whole
@@ -45,7 +45,7 @@ const _: () = assert!(size_of::<StoreParams>() == 96);
 
 /// Four warps, which share nothing.
 pub const BOUNDS: Bounds = Bounds { threads: 128, min_blocks: 8 };
-/// Rows of a block, a warp each.
+/// Tokens and heads of a block, a warp each.
 pub const WARPS: u32 = BOUNDS.threads / 32;
 
 /// # Safety
@@ -76,12 +76,11 @@ pub unsafe fn qsa_store_warp_i8(p: StoreParams) {
 }
 
 /// # Safety
-/// Shapes and alignment as `StoreParams` says; grid `tokens * kv_heads / 2` rounded up, block 128.
+/// Shapes and alignment as `StoreParams` says; grid `tokens * kv_heads / 4` rounded up, block 128.
 #[inline(always)]
 unsafe fn store<F: CellFormat>(p: StoreParams) {
     let (at, lane) = (block_idx_x() * WARPS + thread_idx_x() / 32, thread_idx_x() % 32);
-    let (pair, is_value) = (at / 2, at % 2 == 1);
-    let (token, head) = (pair / p.pages.kv_heads, pair % p.pages.kv_heads);
+    let (token, head) = (at / p.pages.kv_heads, at % p.pages.kv_heads);
     if token >= p.tokens {
         return; // a whole warp
     }
@@ -93,11 +92,12 @@ unsafe fn store<F: CellFormat>(p: StoreParams) {
     if row == NO_ROW {
         return; // a whole warp
     }
-    let (from, stride, rows) = if is_value { (p.v, p.v_stride, p.v_rows) } else { (p.k, p.k_stride, p.k_rows) };
-    let at = token as usize * stride as usize + head as usize * HEAD_DIM + 8 * lane as usize;
     // SAFETY: 8 lane + 7 < HEAD_DIM; the row is in memory, and of this token and head alone.
-    unsafe {
-        let [a, b] = [global::load4_nc(from.add(at)), global::load4_nc(from.add(at + 4))];
+    let put = |from: *const f32, stride: u32, rows: RowsMut| unsafe {
+        let from = from.add(token as usize * stride as usize + head as usize * HEAD_DIM + 8 * lane as usize);
+        let [a, b] = [global::load4_nc(from), global::load4_nc(from.add(4))];
         F::store8(rows, row, lane, [a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]]);
-    }
+    };
+    put(p.k, p.k_stride, p.k_rows);
+    put(p.v, p.v_stride, p.v_rows);
 }

@@ -1,7 +1,8 @@
 //! Time of launches by kernel: two events around each, read when the host waits anyway.
 //!
-//! The events keep launches apart that would otherwise overlap, and take about a microsecond each: shares are to be
-//! trusted, a sum is an upper bound.
+//! The events keep launches apart that would otherwise overlap, and take about a microsecond each; where the card waits for
+//! the host's next launch, as with small models, that wait is in the figure, too. So a sum is an upper bound, and kernels
+//! of a few microseconds are compared with each other, not with `varve bench`.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

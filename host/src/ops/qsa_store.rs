@@ -33,7 +33,7 @@ pub static QSA_STORE: Table<StoreSizes, StoreParams> = Table {
             ]))
         },
         |ask| {
-            let rows = 2 * ask.tokens * ask.kv_heads;
+            let rows = ask.tokens * ask.kv_heads;
             Launch::new(axis(rows.div_ceil(store_warp::WARPS as usize)), store_warp::BOUNDS.threads)
         },
     )],

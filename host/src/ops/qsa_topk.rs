@@ -6,6 +6,7 @@ use varve_gpu::qsa::{topk as steps, topk_split, topk_split_count, topk_split_pla
 use super::checks::{axis, count};
 use super::dispatch::{Needs, OpError, Pick, Preferred, Staged, Step, Table, Variant};
 use super::exactness::Exactness;
+use super::qsa_steps::steps_in;
 use crate::backend::{Launch, Stream, View, ViewMut};
 
 /// Sizes of a call. All are capacities: what a row sees is in its step record, so that a graph is right at any depth.
@@ -143,7 +144,7 @@ pub fn topk(pick: Pick<'_>, stream: &Stream, mut args: TopkArgs<'_>) -> Result<&
     }
     let params = TopkParams {
         scores: args.scores.ptr(),
-        steps: args.steps.ptr().cast(),
+        steps: steps_in(op, &args.steps, rows)?,
         ids: args.ids.ptr_mut(),
         scratch: std::ptr::null_mut(),
         rows: count(op, "rows", rows, 65_535)?,

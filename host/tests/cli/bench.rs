@@ -52,5 +52,5 @@ fn the_family_is_that_of_the_operation() {
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let rows = ran.rows();
     let arms: Vec<_> = rows[1..].iter().map(|row| row["variant"].as_str().unwrap()).collect();
-    assert_eq!(arms, ["rows2", "rows8"]);
+    assert_eq!(arms, ["rows2", "rows8", "mma_narrow", "mma"]);
 }
