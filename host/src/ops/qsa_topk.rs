@@ -135,13 +135,13 @@ pub struct TopkArgs<'a> {
 pub fn topk(pick: Pick<'_>, stream: &Stream, mut args: TopkArgs<'_>) -> Result<&'static str, OpError> {
     let op = QSA_TOPK.op;
     let ([rows, max_blocks], cap) = (args.scores.dims, args.ids.dims[1]);
-    args.ids.expect(op, "ids", [rows, cap])?;
-    args.scores.expect_dense(op, "scores")?;
-    args.ids.expect_dense(op, "ids")?;
     if max_blocks == 0 || cap == 0 {
         let got = format!("{max_blocks} blocks, {cap} cells");
         return Err(OpError::Value { op, what: "capacity", got, rule: "at least one block and one cell" });
     }
+    args.ids.expect(op, "ids", [rows, cap])?;
+    args.scores.expect_dense(op, "scores")?;
+    args.ids.expect_dense(op, "ids")?;
     let params = TopkParams {
         scores: args.scores.ptr(),
         steps: steps_in(op, &args.steps, rows)?,
