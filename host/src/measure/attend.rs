@@ -3,14 +3,14 @@
 
 use varve_gpu::qsa::{HEAD_DIM, RATIO, StepRecord, WidthRule, most_cells};
 
-use super::case::{MeasureError, Prepared, between_events, within_promise};
+use super::case::{MeasureError, Prepared, between_events, promised_graphs};
 use super::floor::Floor;
 use super::window::{graph_or_wall, launches};
 use crate::backend::{Buffer, Device, Graph, Stream};
 use crate::ops::dispatch::Pick;
 use crate::ops::qsa_attend::{AttendArgs, AttendSizes, Chosen, QSA_ATTEND, attend};
 use crate::ops::qsa_cells::CellKind;
-use crate::ops::qsa_steps::WORDS;
+use crate::ops::qsa_steps::{WORDS, words};
 use crate::proof::cells::{CellValues, LoadedCells, PageTable};
 use crate::proof::random::{Array, Random};
 
@@ -120,7 +120,7 @@ impl Operands {
             };
             (0..rows).flat_map(of_row).collect()
         };
-        let steps = [record.pos, record.n_kv, record.n_bid, record.width].repeat(rows);
+        let steps = words(record).repeat(rows);
         let normals = |array, n: usize| -> Vec<f32> {
             let random = Random::new(2, array);
             (0..n).map(|i| random.normal(i as u64) as f32).collect()
@@ -173,20 +173,15 @@ impl Attend {
         // A prompt's call is as long as a graph of windows.
         let launches = (launches(device) / sizes.rows.div_ceil(8)).max(2);
         let mut case = Self { stream, sizes, arms, graphs: Vec::new(), launches };
-        let (name, mut base) = (case.case(), None);
-        for &variant in &case.arms {
-            operands.y.poison()?;
-            operands.launch(&case.stream, variant, 0)?;
-            case.stream.synchronize()?;
-            let got = operands.y.read()?;
-            let promise = QSA_ATTEND.row(variant)?.exactness;
-            let base = base.get_or_insert_with(|| got.clone());
-            within_promise((QSA_ATTEND.op, variant, &name), "y", promise, [base, &got])?;
-            case.graphs.push(
-                case.stream
-                    .capture(|stream| (0..case.launches).try_for_each(|i| operands.launch(stream, variant, i)))?,
-            );
-        }
+        let name = case.case();
+        case.graphs = promised_graphs(
+            (QSA_ATTEND.op, &name),
+            (&case.stream, &case.arms[..], case.launches),
+            |variant| QSA_ATTEND.promise_of(variant),
+            &mut operands,
+            |operands| &mut operands.y,
+            Operands::launch,
+        )?;
         Ok(case)
     }
 }

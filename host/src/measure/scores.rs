@@ -9,7 +9,7 @@ use crate::backend::{Buffer, Device, Graph, Stream};
 use crate::ops::dispatch::Pick;
 use crate::ops::exactness::Exactness;
 use crate::ops::qsa_scores::{QSA_SCORES, ScoresArgs, ScoresSizes, scores};
-use crate::ops::qsa_steps::WORDS;
+use crate::ops::qsa_steps::{WORDS, words};
 use crate::proof::random::{Array, Random};
 
 /// Consecutive queries at the end of a context.
@@ -73,7 +73,7 @@ impl Operands {
         let q: Vec<f32> = (0..tokens * INDEX_HEADS * INDEX_DIM).map(query).collect();
         let record = |position| StepRecord::at(position as u32, BUDGET, WidthRule::default());
         let records: Vec<_> = (cells - tokens..cells).map(record).collect();
-        let words: Vec<u32> = records.iter().flat_map(|r| [r.pos, r.n_kv, r.n_bid, r.width]).collect();
+        let steps: Vec<u32> = records.iter().flat_map(|&record| words(record)).collect();
         let mut keys = vec![device.upload(&values)?];
         for _ in 1..sizes.copies(device.caps().l2_bytes) {
             let mut copy = device.alloc(values.len())?;
@@ -86,7 +86,7 @@ impl Operands {
             keys,
             dead: device.upload(&values[..INDEX_DIM])?,
             q: device.upload(&q)?,
-            steps: device.upload(&words)?,
+            steps: device.upload(&steps)?,
             out: device.alloc(tokens * sizes.max_blocks())?,
         })
     }

@@ -7,6 +7,7 @@ use super::floor::Floor;
 use super::window::{graph_or_wall, launches};
 use crate::backend::{Buffer, Device, Graph, Stream};
 use crate::ops::dispatch::Pick;
+use crate::ops::qsa_steps::words;
 use crate::ops::qsa_topk::{QSA_TOPK, TopkArgs, TopkSizes, topk};
 use crate::proof::random::{Array, Random};
 
@@ -54,7 +55,7 @@ impl Operands {
         let first = (cells - rows) as u32;
         let records: Vec<_> =
             (0..rows as u32).map(|r| StepRecord::at(first + r, BUDGET, WidthRule::default())).collect();
-        let steps: Vec<u32> = records.iter().flat_map(|r| [r.pos, r.n_kv, r.n_bid, r.width]).collect();
+        let steps: Vec<u32> = records.iter().flat_map(|&record| words(record)).collect();
         let scores = |copy: usize| {
             let random = Random::new(copy as u64, Array::Pick);
             let score = |i: usize| score(&random, i, sizes.max_blocks(), &records);

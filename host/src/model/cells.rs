@@ -1,15 +1,13 @@
 //! Keys and values of a sequence's cells, in pages of four, in the format that the model was loaded for.
 
 use cuda_std::float::f32_to_f16;
+use varve_gpu::qsa::cells::SCALES;
 use varve_gpu::qsa::{HEAD_DIM, RATIO};
 
 use super::made_up::Numbers;
 use super::rows::Rows;
 use crate::backend::{BackendError, Buffer, Device, ShapeError};
 use crate::ops::qsa_cells::{CellKind, CellRows, CellRowsMut};
-
-/// Groups of values that share a scale, in a row.
-const SCALES: usize = varve_gpu::qsa::cells::SCALES;
 
 /// Keys and values, and the page of each block.
 pub struct Cells {

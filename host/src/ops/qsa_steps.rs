@@ -12,11 +12,14 @@ pub const WORDS: usize = size_of::<StepRecord>() / size_of::<u32>();
 /// The records of `tokens` tokens from position `first` on, as words `[tokens, 4]`, where `budget` cells may be chosen.
 #[must_use]
 pub fn step_records(first: usize, tokens: usize, budget: usize, rule: WidthRule) -> Vec<u32> {
-    let record = |position: usize| {
-        let StepRecord { pos, n_kv, n_bid, width } = StepRecord::at(position as u32, budget as u32, rule);
-        [pos, n_kv, n_bid, width]
-    };
-    (first..first + tokens).flat_map(record).collect()
+    (first..first + tokens).flat_map(|at| words(StepRecord::at(at as u32, budget as u32, rule))).collect()
+}
+
+/// A record as kernels read it.
+#[must_use]
+pub const fn words(record: StepRecord) -> [u32; WORDS] {
+    let StepRecord { pos, n_kv, n_bid, width } = record;
+    [pos, n_kv, n_bid, width]
 }
 
 /// Checks the records of `tokens` rows, u32 `[tokens, 4]`, dense.

@@ -6,14 +6,13 @@ use std::ops::Range;
 
 use varve_gpu::qsa::{HEAD_DIM, RATIO, StepRecord, WidthRule, most_cells};
 
-use super::cells::records;
 use super::operand::{LAWS, Law, Layout, Loaded, Matrix, vector};
 use super::{Call, Case, Expected, Promised, Values, aligned_works, prove, variants};
 use crate::backend::{BackendError, Device};
 use crate::ops::dispatch::Pick;
 use crate::ops::qsa_attend::{AttendArgs, AttendSizes, Chosen, QSA_ATTEND, attend};
 use crate::ops::qsa_cells::CellKind;
-use crate::ops::qsa_steps::WORDS;
+use crate::ops::qsa_steps::{WORDS, step_records};
 use crate::proof::cells::{CellValues, PageTable};
 use crate::proof::random::{Array, Random};
 use crate::proof::reference::attn as reference;
@@ -184,7 +183,7 @@ impl Case for Attend {
         let (q, gate) = (Loaded::of(device, &self.q)?, Loaded::of(device, &self.gate)?);
         let (k, v, sizes) = (self.k.load(device)?, self.v.load(device)?, [self.pages.pages, kv_heads]);
         let (table, ids) = (device.upload(&self.pages.table)?, device.upload(&self.ids)?);
-        let steps = device.upload(&records(first, self.q.rows, budget))?;
+        let steps = device.upload(&step_records(first, self.q.rows, budget, WidthRule::default()))?;
         let mut y = Loaded::blank(device, 0, Layout::Dense, [self.q.rows, self.q.width])?;
         for piece in pieces {
             let chosen = match budget {

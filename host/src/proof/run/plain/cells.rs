@@ -3,14 +3,14 @@
 use std::fmt;
 use std::ops::Range;
 
-use varve_gpu::qsa::{HEAD_DIM, RATIO, StepRecord, WidthRule};
+use varve_gpu::qsa::{HEAD_DIM, RATIO, WidthRule};
 
 use super::operand::{Layout, Loaded, Matrix, vector};
 use super::{Case, Expected, Promised, Values, aligned_works, variants};
 use crate::backend::{BackendError, Device};
 use crate::ops::dispatch::Pick;
 use crate::ops::qsa_cells::CellKind;
-use crate::ops::qsa_steps::WORDS;
+use crate::ops::qsa_steps::{WORDS, step_records};
 use crate::ops::qsa_store::{QSA_STORE, StoreArgs, StoreSizes, store};
 use crate::proof::cells::{CellValues, PageTable};
 use crate::proof::run::loaded::Flaw;
@@ -33,12 +33,6 @@ const WIDTHS: &[Width] = &[
     Width(3, 9, CellKind::I8, true),
     Width(1, 6, CellKind::F16, true),
 ];
-
-/// Words of the records of rows at positions from `first` on.
-pub(super) fn records(first: usize, rows: usize, budget: usize) -> Vec<u32> {
-    let record = |t: usize| StepRecord::at((first + t) as u32, budget as u32, WidthRule::BlocksPlusTail);
-    (0..rows).map(record).flat_map(|r| [r.pos, r.n_kv, r.n_bid, r.width]).collect()
-}
 
 struct Store {
     width: Width,
@@ -83,7 +77,7 @@ impl Case for Store {
         let (stream, Width(kv_heads, first, kind, _)) = (device.stream()?, self.width);
         let (k, v) = (Loaded::of(device, &self.k)?, Loaded::of(device, &self.v)?);
         let (table, sizes) = (device.upload(&self.pages.table)?, [self.pages.pages, kv_heads]);
-        let steps = device.upload(&records(first, self.k.rows, 2048))?;
+        let steps = device.upload(&step_records(first, self.k.rows, 2048, WidthRule::default()))?;
         let blank = CellValues::blank(kind, self.pages.pages * kv_heads * RATIO);
         let (mut k_cells, mut v_cells) = (blank.load(device)?, blank.load(device)?);
         for piece in pieces {

@@ -9,7 +9,7 @@ use super::{Case, Expected, Promised, Values, prove, variants};
 use crate::backend::Device;
 use crate::ops::dispatch::Pick;
 use crate::ops::qsa_scores::{QSA_SCORES, ScoresArgs, ScoresSizes, scores};
-use crate::ops::qsa_steps::WORDS;
+use crate::ops::qsa_steps::{WORDS, words};
 use crate::proof::reference::attn::{SCORE_STEPS, block_score};
 use crate::proof::reference::near::Near;
 use crate::proof::run::loaded::Flaw;
@@ -66,10 +66,7 @@ impl Scores {
         let (complete, max_blocks) = (window.last(), window.last() + 1 + window.spare);
         let mut keys = Matrix::random(1, Layout::Dense, [max_blocks, INDEX_DIM], window.law);
         keys.values[complete * INDEX_DIM..].fill(f32::NAN);
-        let record = |token| {
-            let StepRecord { pos, n_kv, n_bid, width } = window.record(token);
-            [pos, n_kv, n_bid, width]
-        };
+        let record = |token| words(window.record(token));
         Self {
             window,
             max_blocks,

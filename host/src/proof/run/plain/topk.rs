@@ -11,6 +11,7 @@ use super::operand::{Layout, Loaded};
 use super::{Case, Expected, Promised, Values, prove, variants};
 use crate::backend::{BackendError, Buffer, Device};
 use crate::ops::dispatch::Pick;
+use crate::ops::qsa_steps::words;
 use crate::ops::qsa_topk::{QSA_TOPK, TopkArgs, TopkSizes, topk};
 use crate::proof::random::{Array, Random};
 use crate::proof::reference::topk as reference;
@@ -96,11 +97,6 @@ impl Sizes {
     }
 }
 
-/// Rows of the records as the kernels read them.
-fn words(records: &[StepRecord]) -> Vec<u32> {
-    records.iter().flat_map(|r| [r.pos, r.n_kv, r.n_bid, r.width]).collect()
-}
-
 impl Case for Topk {
     fn names(&self) -> [&'static str; 2] {
         [QSA_TOPK.op, QSA_TOPK.base().name]
@@ -122,7 +118,8 @@ impl Case for Topk {
         pieces: &[Range<usize>],
     ) -> Result<Vec<(&'static str, Values)>, Flaw> {
         let (stream, max_blocks) = (device.stream()?, self.sizes.max_blocks);
-        let (scores, steps) = (device.upload(&self.scores)?, device.upload(&words(&self.records))?);
+        let steps: Vec<u32> = self.records.iter().flat_map(|&record| words(record)).collect();
+        let (scores, steps) = (device.upload(&self.scores)?, device.upload(&steps)?);
         let mut ids = Loaded::<u32>::blank(device, 0, Layout::Dense, [self.sizes.rows, self.cap()])?;
         for piece in pieces {
             let args = TopkArgs {
