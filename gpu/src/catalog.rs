@@ -14,7 +14,7 @@ use crate::delta::{
 use crate::dense::{dequantize_narrow, dequantize_wide, embed_rows};
 use crate::dense::{product_mma, product_mma_narrow, product_mma_split, product_rows, product_tile};
 use crate::hyper::{expand_quad, mix_quad, squeeze_quad, write_quad};
-use crate::mmvq::{Instance, fused, hoist, hoist_b3, hoist_b5, il, mma, plain, plain_slot, quantize};
+use crate::mmvq::{Instance, fused, hoist, hoist_b3, hoist_b5, il, mma, plain, plain_slot, quantize, wide};
 use crate::moe::{self, combine_quad, plan_block, router_warp, silu_mul_quad};
 use crate::norm::rms_warp;
 use crate::ple::{conv_quad, gate_warp};
@@ -211,6 +211,9 @@ fn mmvq_fused(columns: usize) -> Budget {
 const MMVQ_MMA: Budget =
     Budget { registers: 128, shared_bytes: 0, reason: "the vectors of up to three units of a warp; 16 warps an SM" };
 
+/// Bounds of 24 warps leave 80, those of two blocks of 20 warps 48.
+const MMVQ_WIDE: Budget = Budget { registers: 80, shared_bytes: 0, reason: "64 values of a row and of the vector" };
+
 /// Every kernel, family by family.
 pub fn entries() -> Vec<Entry> {
     let entry = |name, kernel, budget| Entry { name, kernel, budget };
@@ -354,6 +357,7 @@ pub fn entries() -> Vec<Entry> {
     for instance in mma::INSTANCES {
         all.push(entry("mmvq.product/mma", instance.kernel.info(), MMVQ_MMA));
     }
+    products(&mut all, wide::INSTANCES, ["mmvq.product/wide"; 3], MMVQ_WIDE);
     products(
         &mut all,
         hoist_b5::INSTANCES,

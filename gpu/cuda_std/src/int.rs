@@ -31,6 +31,13 @@ pub fn dp4a_u32(a: u32, b: u32, c: u32) -> u32 {
     imp::int::dp4a_u32(a, b, c)
 }
 
+/// `c + sum of a_i * b_i` over four bytes, unsigned ones of `a` and signed ones of `b`, modulo 2^32.
+#[inline(always)]
+#[must_use]
+pub fn dp4a_us(a: u32, b: i32, c: i32) -> i32 {
+    imp::int::dp4a_us(a, b, c)
+}
+
 /// Byte permutation, `prmt.b32`: byte i of the result is chosen by bits 4i to 4i + 3 of `selector` (upper bits of it are
 /// ignored). Their low three bits number a byte of `a` (0 to 3) or `b` (4 to 7); with the fourth bit set the result byte is
 /// that byte's sign, 0x00 or 0xff.

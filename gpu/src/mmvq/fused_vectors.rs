@@ -109,7 +109,7 @@ fn sum_off<F: Quad>(t: usize, c: usize, block: u32) -> usize {
 }
 
 /// Lanes that quantize a block of 32 values, four values each.
-const LANES: u32 = 8;
+pub(super) const LANES: u32 = 8;
 
 /// `num / den`, rounded to nearest, from the reciprocal of `den` rounded to nearest (Markstein): exact while neither the
 /// remainder nor anything else leaves the range of normal numbers.
@@ -134,6 +134,20 @@ fn divide(x: [f32; 4], largest: f32) -> (f32, [f32; 4]) {
     }
 }
 
+/// The lane's word of codes of a block and the block's step, made an f16 and back: [`LANES`] lanes have four values
+/// each, and call it together.
+#[inline(always)]
+pub(super) fn quantized(x: [f32; 4]) -> (u32, f32) {
+    let [x0, x1, x2, x3] = x.map(float::abs);
+    let largest = float::max(float::max(x0, x1), float::max(x2, x3));
+    let largest = float::max(largest, warp::shfl_xor(largest, 1));
+    let largest = float::max(largest, warp::shfl_xor(largest, 2));
+    let largest = float::max(largest, warp::shfl_xor(largest, 4));
+    let (step, quotients) = divide(x, largest);
+    let [q0, q1, q2, q3] = quotients.map(|v| if largest == 0.0 { 0 } else { code(v).cast_unsigned() & 0xff });
+    (q0 | q1 << 8 | q2 << 16 | q3 << 24, float::f16_to_f32(float::f32_to_f16(step)))
+}
+
 /// Quantizes the vectors of the call to `place`; the block's barrier must follow.
 ///
 /// # Safety
@@ -149,15 +163,7 @@ pub(super) unsafe fn quantize<F: Quad, const T: usize>(p: &ProductParams, place:
         let at = c as usize * p.x_stride as usize + (block * q8_1::VALUES as u32 + 4 * part) as usize;
         // SAFETY: the vector has the block; a multiple of 16 bytes.
         let x = unsafe { global::load4(p.x.add(at)) };
-        let [x0, x1, x2, x3] = x.map(float::abs);
-        let largest = float::max(float::max(x0, x1), float::max(x2, x3));
-        let largest = float::max(largest, warp::shfl_xor(largest, 1));
-        let largest = float::max(largest, warp::shfl_xor(largest, 2));
-        let largest = float::max(largest, warp::shfl_xor(largest, 4));
-        let (step, quotients) = divide(x, largest);
-        let [q0, q1, q2, q3] = quotients.map(|v| if largest == 0.0 { 0 } else { code(v).cast_unsigned() & 0xff });
-        let word = q0 | q1 << 8 | q2 << 16 | q3 << 24;
-        let d = float::f16_to_f32(float::f32_to_f16(step));
+        let (word, d) = quantized(x);
         // SAFETY: the lane's part of the block, if it is there.
         unsafe { put::<F, T>(place, c as usize, block, n < all, word, d) };
         n += bounds(T).threads / LANES;

@@ -1,7 +1,7 @@
 //! Products of quantized matrices with one to eight vectors: `y[c][r] = sum over k of W[r][k] x[c][k]`.
 //!
 //! The matrix stays in its GGUF blocks (`format`), x is quantized to Q8_1 first, sums are f32. All kernels of
-//! `mmvq.product` but those of `mma` give the same bits, which are those of the vector alone, since all follow one order:
+//! `mmvq.product` but those of `mma` and `wide` give the same bits, which are those of the vector alone, since all follow one order:
 //!
 //! ```text
 //! lane l of 32, slot v of 4:  a[l][v] = 0;  chunk m = v, v + 4, .. :  the lane's call of that chunk joins a[l][v] (call.rs)
@@ -39,6 +39,10 @@ pub mod quantize;
 pub mod simple;
 pub mod source;
 mod sums;
+pub mod wide;
+mod wide_kquants;
+mod wide_others;
+mod wide_vectors;
 
 pub use instance::Format;
 #[cfg(not(target_arch = "nvptx64"))]
@@ -72,7 +76,7 @@ const _: () = assert!(size_of::<QuantizeParams>() == 40);
 pub struct ProductParams {
     /// `[n_out][n_in / VALUES]` blocks of the kernel's format.
     pub w: *const u8,
-    /// f32 `[columns][x_stride]`: `mma`, and of one or two vectors `fused`, read this, and neither of the next two.
+    /// f32 `[columns][x_stride]`: `mma`, `wide`, and of one or two vectors `fused`, read this, and neither of the next two.
     pub x: *const f32,
     /// Q8_1 `[columns][n_in / 32]`: `plain` reads it, and `fused` of more vectors.
     pub q8: *const u32,

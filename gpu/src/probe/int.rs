@@ -4,9 +4,9 @@ use super::{BOUNDS, ProbeParams, put, row, thread_in_grid};
 use cuda_std::{int, kernel};
 
 /// Words that [`probe_int_bytes`] writes for each thread.
-pub const BYTES_RESULTS: usize = 12;
+pub const BYTES_RESULTS: usize = 13;
 
-/// Of a, b, c: dp4a, dp4a of unsigned bytes, prmt(a, b, c), vadd4, vsub4, vsubss4, vabsdiffu4, vcmpeq4, vmaxs4, vmins4,
+/// Of a, b, c: dp4a, dp4a of unsigned bytes, of unsigned with signed ones, prmt(a, b, c), vadd4, vsub4, vsubss4, vabsdiffu4, vcmpeq4, vmaxs4, vmins4,
 /// vmaxu4, vminu4.
 ///
 /// # Safety
@@ -20,6 +20,7 @@ pub unsafe fn probe_int_bytes(p: ProbeParams) {
     let results = [
         int::dp4a(a.cast_signed(), b.cast_signed(), c.cast_signed()).cast_unsigned(),
         int::dp4a_u32(a, b, c),
+        int::dp4a_us(a, b.cast_signed(), c.cast_signed()).cast_unsigned(),
         int::prmt(a, b, c),
         int::vadd4(a, b),
         int::vsub4(a, b),

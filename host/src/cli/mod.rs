@@ -49,7 +49,7 @@ struct Global {
     /// Without this flag the environment variable VARVE_DEVICE counts, and without that auto.
     #[arg(long, global = true, value_name = "DEVICE")]
     device: Option<DeviceSpec>,
-    /// Which variants may run: OP=VARIANT (only this one, the base behind it) or OP=-VARIANT (not this one), with commas
+    /// Which variants may run: OP=VARIANT (only this one, the base behind it), OP=+VARIANT (this one wherever it can run) or OP=-VARIANT (not this one), with commas
     ///
     /// Without this flag the environment variable VARVE_VARIANTS counts.
     #[arg(long, global = true, value_name = "SWITCHES")]

@@ -1,6 +1,6 @@
 //! Instances of the variants of `mmvq.product` for the sizes of a call, or why there is none, and their launches.
 
-use varve_gpu::mmvq::{Format, Instance, fused, mma, plain, plain_slot};
+use varve_gpu::mmvq::{Format, Instance, fused, mma, plain, plain_slot, wide};
 
 use super::checks::axis;
 use super::mmvq_product::QuantizedProductSizes;
@@ -50,10 +50,12 @@ pub(super) fn takes_as_they_are(x: &View<'_, f32, 2>) -> bool {
     x.is_aligned(16) && (x.dims[0] == 1 || x.strides[0].is_multiple_of(4))
 }
 
+const NOT_AS_THEY_ARE: &str = "the vectors are not there in f32, 16 bytes aligned, with a stride of fours";
+
 /// The instance of `fused`. It quantizes one or two vectors itself, and takes more as they are quantized.
 pub(super) fn fusing(ask: &QuantizedProductSizes) -> Found {
     if ask.columns <= fused::QUANTIZES && !ask.as_they_are {
-        return Err("the vectors are not there in f32, 16 bytes aligned, with a stride of fours".into());
+        return Err(NOT_AS_THEY_ARE.into());
     }
     let room = varve_gpu::format::il::padded(ask.columns);
     let none = || format!("no instance for {} with room for {room} vectors", ask.format.name());
@@ -79,10 +81,37 @@ fn mma_block(ask: &QuantizedProductSizes) -> Option<mma::Block> {
     mma::Block::of(n_in, u32::try_from(ask.n_in / values * bytes).ok()?)
 }
 
+/// The block of `wide`, if the format has kernels and rows of that length fit.
+fn wide_block(ask: &QuantizedProductSizes) -> Option<wide::Block> {
+    let of = |n: usize| u32::try_from(n).ok();
+    wide::Block::of(ask.format, [of(ask.n_in)?, of(ask.n_out)?], ask.sms)
+}
+
+/// The instance of `wide`, which quantizes its one vector itself.
+pub(super) fn by_64_values(ask: &QuantizedProductSizes) -> Found {
+    if !ask.as_they_are {
+        return Err(NOT_AS_THEY_ARE.into());
+    }
+    let none = || format!("no instance for {} and {} vectors", ask.format.name(), ask.columns);
+    if ask.columns != 1 || !wide::INSTANCES.iter().any(|i| i.format == ask.format) {
+        return Err(none());
+    }
+    let why = || format!("rows of {} values are not whole units of 64, or are too long", ask.n_in);
+    let block = wide_block(ask).ok_or_else(why)?;
+    ask.find(wide::INSTANCES, ask.columns, Some(block.rows as usize)).ok_or_else(none)
+}
+
+/// Its launch: a block an SM, as far as there are rows for its warps.
+pub(super) fn wide_launch(ask: &QuantizedProductSizes) -> Launch {
+    let (threads, dynamic_shared) = wide_block(ask).map_or((32, 0), |block| (block.threads, block.shared_bytes));
+    let blocks = ask.n_out.div_ceil(threads as usize / 32).min(ask.sms as usize);
+    Launch { dynamic_shared, ..Launch::new(axis(blocks), threads) }
+}
+
 /// The instance of `mma`, which quantizes all vectors itself.
 pub(super) fn on_tensor_cores(ask: &QuantizedProductSizes) -> Found {
     if !ask.as_they_are {
-        return Err("the vectors are not there in f32, 16 bytes aligned, with a stride of fours".into());
+        return Err(NOT_AS_THEY_ARE.into());
     }
     if odd_blocks(ask) {
         return Err(ODD_BLOCKS.into());

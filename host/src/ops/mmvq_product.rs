@@ -7,8 +7,8 @@ use super::checks::{aligned, count, row_stride};
 use super::dispatch::{Needs, OpError, Pick, Preferred, Spread, Staged, Step, Table, Variant};
 use super::exactness::Exactness;
 use super::mmvq_instances::{
-    base_rows, based, fused_launch, fused_shared, fusing, hoisted, interleaved, launch, mma_launch, on_tensor_cores,
-    takes_as_they_are,
+    base_rows, based, by_64_values, fused_launch, fused_shared, fusing, hoisted, interleaved, launch, mma_launch,
+    on_tensor_cores, takes_as_they_are, wide_launch,
 };
 use super::mmvq_quantize::{MMVQ_QUANTIZE, Quantized, QuantizedMut, columns, il_words, length, q8_words, quantize};
 use super::tuning::mmvq_rows::{PLAIN, rows_for};
@@ -69,6 +69,8 @@ macro_rules! variant {
 pub const FUSED: &str = "fused";
 /// The variant that quantizes all of them.
 pub const MMA: &str = "mma";
+/// The variant of one vector that sums dots as integers as far as a scale goes.
+pub const WIDE: &str = "wide";
 
 /// One launch, which may start beside the one ahead.
 const EARLY: Option<Staged<QuantizedProductSizes, ProductParams>> = Some(Staged {
@@ -79,22 +81,22 @@ const EARLY: Option<Staged<QuantizedProductSizes, ProductParams>> = Some(Staged 
 /// Whether a variant takes so many vectors as they are, not quantized.
 #[must_use]
 pub fn quantizes_itself(variant: &str, columns: usize) -> bool {
-    variant == MMA || variant == FUSED && columns <= fused::QUANTIZES
+    variant == MMA || variant == WIDE || variant == FUSED && columns <= fused::QUANTIZES
 }
 
-/// The variants. All but `mma`, which only a switch takes, give the same bits; which one runs, the table of rows says
+/// The variants. All but `mma` and `wide`, which only a switch takes, give the same bits; which one runs, the table of rows says
 /// (`tuning::mmvq_rows`).
 pub static MMVQ_PRODUCT: Table<QuantizedProductSizes, ProductParams> = Table {
     op: "mmvq.product",
     rows: &[
         Variant {
-            name: FUSED,
-            kernel: |ask| fusing(ask).map(|instance| instance.kernel),
-            launch: fused_launch,
+            name: WIDE,
+            kernel: |ask| by_64_values(ask).map(|instance| instance.kernel),
+            launch: wide_launch,
             staged: EARLY,
             needs: Needs { cc: 90, spread: Spread::Any },
-            preferred: Preferred::Tabled(|ask| ask.wanted),
-            exactness: Exactness::Bitwise,
+            preferred: Preferred::OptIn,
+            exactness: Exactness::Rounding { bound: 1e-4, ordinary: 1e-4, derived: "exactness.md#mmvq-by-64-values" },
         },
         Variant {
             name: MMA,
@@ -108,6 +110,15 @@ pub static MMVQ_PRODUCT: Table<QuantizedProductSizes, ProductParams> = Table {
                 ordinary: 1e-4,
                 derived: "exactness.md#mmvq-on-tensor-cores",
             },
+        },
+        Variant {
+            name: FUSED,
+            kernel: |ask| fusing(ask).map(|instance| instance.kernel),
+            launch: fused_launch,
+            staged: EARLY,
+            needs: Needs { cc: 90, spread: Spread::Any },
+            preferred: Preferred::Tabled(|ask| ask.wanted),
+            exactness: Exactness::Bitwise,
         },
         variant!("hoist_b5_r1", hoisted, hoist_b5::INSTANCES, 1),
         variant!("hoist_b5_r2", hoisted, hoist_b5::INSTANCES, 2),
@@ -138,7 +149,7 @@ pub struct QuantizedMatrix<'a> {
 }
 
 /// `y[c] = W x[c]` (+ what is added): W `[n_out, n_in]` in blocks of its format, x quantized, y f32 `[columns, n_out]`. The
-/// bits of a vector's result do not depend on the other vectors, nor, but for `mma`, on the variant.
+/// bits of a vector's result do not depend on the other vectors, nor, but for `mma` and `wide`, on the variant.
 ///
 /// # Errors
 /// [`OpError::Layout`] or [`OpError::Value`] name the operand; nothing was enqueued then. Otherwise as

@@ -41,6 +41,7 @@ fn bytes_are_handled_apart() {
         let [a, b, c] = rows[i];
         let (x, y) = (a.to_le_bytes(), b.to_le_bytes());
         let signed: i32 = (0..4).map(|k| i32::from(x[k].cast_signed()) * i32::from(y[k].cast_signed())).sum();
+        let mixed: i32 = (0..4).map(|k| i32::from(x[k]) * i32::from(y[k].cast_signed())).sum();
         let unsigned: u32 = (0..4).map(|k| u32::from(x[k]) * u32::from(y[k])).sum();
         let permuted = (0..4).fold(0, |word, k| {
             let digit = c >> (4 * k) & 15;
@@ -52,6 +53,7 @@ fn bytes_are_handled_apart() {
         [
             c.wrapping_add(signed.cast_unsigned()),
             c.wrapping_add(unsigned),
+            c.wrapping_add(mixed.cast_unsigned()),
             permuted,
             per_byte(a, b, u8::wrapping_add),
             per_byte(a, b, u8::wrapping_sub),

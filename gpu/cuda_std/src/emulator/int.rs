@@ -18,6 +18,12 @@ pub(crate) fn dp4a_u32(a: u32, b: u32, c: u32) -> u32 {
 }
 
 #[inline(always)]
+pub(crate) fn dp4a_us(a: u32, b: i32, c: i32) -> i32 {
+    let (a, b) = (a.to_le_bytes(), b.to_le_bytes());
+    (0..4).fold(c, |sum, i| sum.wrapping_add(i32::from(a[i]) * i32::from(b[i].cast_signed())))
+}
+
+#[inline(always)]
 pub(crate) fn prmt(a: u32, b: u32, selector: u32) -> u32 {
     let bytes = (u64::from(b) << 32 | u64::from(a)).to_le_bytes();
     let choose = |i: u32| {

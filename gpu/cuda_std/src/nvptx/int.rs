@@ -5,6 +5,8 @@ unsafe extern "C" {
     fn idp4a_ss(a: i32, b: i32, c: i32) -> i32;
     #[link_name = "llvm.nvvm.idp4a.u.u"]
     fn idp4a_uu(a: u32, b: u32, c: u32) -> u32;
+    #[link_name = "llvm.nvvm.idp4a.u.s"]
+    fn idp4a_us(a: u32, b: i32, c: i32) -> i32;
     #[link_name = "llvm.nvvm.prmt"]
     fn nvvm_prmt(a: u32, b: u32, selector: u32) -> u32;
     #[link_name = "llvm.fshl.i32"]
@@ -23,6 +25,12 @@ pub(crate) fn dp4a(a: i32, b: i32, c: i32) -> i32 {
 pub(crate) fn dp4a_u32(a: u32, b: u32, c: u32) -> u32 {
     // SAFETY: see `dp4a`.
     unsafe { idp4a_uu(a, b, c) }
+}
+
+#[inline(always)]
+pub(crate) fn dp4a_us(a: u32, b: i32, c: i32) -> i32 {
+    // SAFETY: see `dp4a`.
+    unsafe { idp4a_us(a, b, c) }
 }
 
 #[inline(always)]

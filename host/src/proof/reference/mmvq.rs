@@ -282,10 +282,11 @@ fn weight(format: Format, block: &[u8], e: usize) -> (f64, f64) {
 }
 
 /// Roundings on the way of a term to the sum of a row, where products are summed in the order of `mma`: its dot made a float, four
-/// blocks of a unit, three units of a warp, each twice where there are minima, 24 warps.
+/// blocks of a unit, three units of a warp, each twice where there are minima, 24 warps. `wide` has no more: its dot, four pieces, twelve
+/// units of a lane, each twice, five levels of lanes.
 const STEPS_OF_UNITS: f64 = 35.0;
 
-/// A row of weights times a quantized vector in f64, and how far a sum in the order of `mma` may be.
+/// A row of weights times a quantized vector in f64, and how far a sum in the order of `mma` or `wide` may be.
 #[must_use]
 pub fn near_row(format: Format, weights: &[u8], x: &[Block]) -> Near {
     let (values, bytes) = format.block();
