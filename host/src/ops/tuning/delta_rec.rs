@@ -18,6 +18,8 @@ const H200: Measured = Measured {
     },
 };
 
+/// `wg32_split`: whichever head counts have segments.
+pub const WG32_SPLIT: &[Measured] = &[Measured { from_tokens: 1024, most_sequences: 1, ..H200 }];
 /// `wg32`: 0.84 of `lanes` at 32 tokens, 0.42 at 128.
 pub const WG32: &[Measured] = &[H200];
 /// `tc32`: 0.89, 0.47.
