@@ -46,6 +46,13 @@ fn prompts_take_the_form_that_fits_the_sms() {
 }
 
 #[test]
+fn few_heads_take_segments() {
+    let chosen = |heads: (usize, usize), tokens| chosen(&card("H200"), DeltaSizes::single(heads.0, heads.1, tokens));
+    assert_eq!([(2, 6), (4, 12), (16, 48)].map(|heads| chosen(heads, 4096)), ["wg32_split", "wg32_split", "wg32"]);
+    assert_eq!([1023, 1024].map(|tokens| chosen((2, 6), tokens)), ["wg32", "wg32_split"]);
+}
+
+#[test]
 fn windows_end_at_eight_tokens() {
     for (tokens, variant) in [(1, "window"), (8, "window"), (9, "lanes")] {
         assert_eq!(chosen(&card("H200"), DeltaSizes::single(16, 48, tokens)), variant, "{tokens} tokens");
