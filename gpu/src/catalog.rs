@@ -96,7 +96,7 @@ const TC32_SCAN: Budget = Budget {
 };
 
 const SPLIT_JOIN: Budget = Budget {
-    registers: 168,
+    registers: 128,
     shared_bytes: 4_096,
     reason: "16 rows of M under way, 32 values of S, 32 sums; 2 blocks an SM do for all its blocks",
 };

@@ -6,7 +6,7 @@
 //!           16 w .. + 16, four at a time; a lane has columns 4 l .. + 3 of M and those rows of S
 //! Order     a lane's terms as an fma chain, k ascending; the warp's lanes by xor 16, 8, 4, 2, 1; then + N
 //! Barriers  two a segment, by all threads: S has been read, the next S is there; and one before
-//! Budget    168 registers, 4,096 B shared, 0 B local (enforced by tests/tests/ptx/)
+//! Budget    128 registers, 4,096 B shared, 0 B local (enforced by tests/tests/ptx/)
 //! Promise   as `delta.rec/wg32_split`
 
 use cuda_std::launch::Bounds;

@@ -74,8 +74,8 @@ mod tests {
         let of = |heads, tokens| cut(&DeltaSizes::single(1, heads, tokens));
         assert_eq!([of(6, 2048), of(12, 8192), of(16, 8192)], [Ok([320, 7]), Ok([2048, 4]), Ok([2752, 3])]);
         assert_eq!([of(1, 65), of(6, 97)], [Ok([32, 3]), Ok([32, 4])]);
-        for heads in 1..=16 {
-            for tokens in 65..1500 {
+        for heads in 1..=22 {
+            for tokens in 193..1500 {
                 let [span, n] = of(heads, tokens).expect("few heads, three segments");
                 assert!(span * (n - 1) < tokens && tokens <= span * n, "{heads} heads, {tokens} tokens: {n} of {span}");
                 assert!(heads * SPLIT * walks(n) <= 132, "{heads} heads, {tokens} tokens: {n} segments");
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(why(DeltaSizes { state_kept: true, ..call }), "the state is kept");
         let few = "64 tokens and 6 value heads make fewer than three segments";
         assert_eq!(why(DeltaSizes::single(2, 6, 64)), few);
-        assert!(why(DeltaSizes::single(1, 17, 4096)).contains("17 value heads"));
+        assert!(why(DeltaSizes::single(1, 23, 4096)).contains("23 value heads"));
         assert!(why(DeltaSizes::single(2, 6, 65_537)).contains("65536 of 6 value heads"));
     }
 }
