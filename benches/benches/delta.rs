@@ -9,7 +9,7 @@ use varve_benches::{device, family};
 
 fn delta(c: &mut Criterion) {
     let device = device();
-    family(c, &device, &plan::delta(&device, &[]));
+    family(c, &device, &plan::delta(&device, &[], None));
 }
 
 fn config() -> Criterion {

@@ -9,7 +9,7 @@ use crate::conv::window_quad;
 use crate::delta::{conv_warp, gated_norm_warp, gates_elem, window_commit, window_step};
 use crate::delta::{
     out_norm_block, out_norm_warp, rec_chunk32_prep, rec_chunk32_scan, rec_cols, rec_keyhead, rec_lanes, rec_tc32_prep,
-    rec_tc32_scan, rec_wg32_prep, rec_wg32_scan,
+    rec_tc32_scan, rec_wg32_prep, rec_wg32_scan, rec_wg32_split, rec_wg32_split_join,
 };
 use crate::dense::{dequantize_narrow, dequantize_wide, embed_rows};
 use crate::dense::{product_mma, product_mma_narrow, product_mma_split, product_rows, product_tile};
@@ -93,6 +93,12 @@ const TC32_SCAN: Budget = Budget {
     registers: 255,
     shared_bytes: 0,
     reason: "64 state values, 64 sums, f16 pairs of both; 8 warps share an SM",
+};
+
+const SPLIT_JOIN: Budget = Budget {
+    registers: 128,
+    shared_bytes: 4_096,
+    reason: "16 rows of M under way, 32 values of S, 32 sums; 2 blocks an SM do for all its blocks",
 };
 
 const ELEMENTS: Budget = Budget { registers: 40, shared_bytes: 0, reason: "a thread an element, four or eight" };
@@ -239,6 +245,9 @@ pub fn entries() -> Vec<Entry> {
         entry("delta.rec/wg32_fast", rec_wg32_prep::DELTA_REC_WG32_FAST_PREP.info(), TC32_PREP),
         entry("delta.rec/wg32", rec_wg32_scan::DELTA_REC_WG32_SCAN.info(), TC32_SCAN),
         entry("delta.rec/wg32_fast", rec_wg32_scan::DELTA_REC_WG32_FAST_SCAN.info(), TC32_SCAN),
+        entry("delta.rec/wg32_split", rec_wg32_split::DELTA_REC_WG32_SPLIT_ENDS.info(), TC32_SCAN),
+        entry("delta.rec/wg32_split", rec_wg32_split::DELTA_REC_WG32_SPLIT_OUTPUTS.info(), TC32_SCAN),
+        entry("delta.rec/wg32_split", rec_wg32_split_join::DELTA_REC_WG32_SPLIT_JOIN.info(), SPLIT_JOIN),
         entry("delta.rec/window", window_step::DELTA_REC_WINDOW.info(), WINDOW),
         entry("delta.commit/window", window_commit::DELTA_COMMIT_WINDOW.info(), COMMIT),
         entry("delta.out_norm/block", out_norm_block::DELTA_OUT_NORM_BLOCK_SIGMOID.info(), NORM_BLOCK),

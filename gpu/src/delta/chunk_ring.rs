@@ -7,12 +7,12 @@
 
 use cuda_std::barrier::{arrive_named, sync_named};
 use cuda_std::copy::{cp_async_commit, cp_async_wait_all, cp_async_wait_group, cp_async16};
-use cuda_std::thread::block_idx_y;
 use cuda_std::{shared, warp};
 
 use super::RecParams;
 use super::chunk::{CHUNK, head_bytes, image_bytes, key_bytes, slot_of};
 use super::chunk_rows::{RowSource, Rows, SPLITTERS, VALUE_BYTES, ValueQuads};
+use super::chunk_walk::Task;
 
 /// Warps that scan: 64 columns of a head.
 pub const SCANNERS: usize = 4;
@@ -83,17 +83,17 @@ impl<const PAIRS: bool, const ALIGN: usize, const STAGES: usize> Ring<PAIRS, ALI
         unsafe { arrive_named((1 + STAGES + stage.index) as u32, THREADS) };
     }
 
-    /// Filling warp `warp`: brings the chunks of value head `head`, half `half` of its columns, of the block's sequence, `p`, a
-    /// part of the call `whole`, and takes their outputs to memory. `make_visible` is what the scanning warps' products need
-    /// between a write and a barrier.
+    /// Filling warp `warp`: brings the chunks of value head `head`, half `half` of its columns, of the tokens of `p`, and takes
+    /// their outputs to memory, both as far as `task` wants. `make_visible` is what the scanning warps' products need between a
+    /// write and a barrier.
     ///
     /// # Safety
     /// Scratch holds the chunks; the scanning warps take and give back every one.
     #[inline(always)]
     pub unsafe fn fill(
         self,
-        whole: &RecParams,
         p: &RecParams,
+        task: &Task,
         head: usize,
         half: usize,
         warp: usize,
@@ -102,8 +102,8 @@ impl<const PAIRS: bool, const ALIGN: usize, const STAGES: usize> Ring<PAIRS, ALI
         let filler = Filler::<PAIRS> {
             chunks: (p.tokens as usize).div_ceil(CHUNK),
             rows: RowSource::new(p, head % p.key_heads as usize, warp),
-            values: ValueQuads::new(p, head, half, warp),
-            slots: slot_of::<PAIRS>(p, block_idx_y() as usize * (whole.span as usize / CHUNK), head),
+            values: ValueQuads::new(p, task, head, half, warp),
+            slots: slot_of::<PAIRS>(p, task.slot, head),
             slot_bytes: p.value_heads as usize * head_bytes(PAIRS),
             half,
             warp,

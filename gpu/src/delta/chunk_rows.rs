@@ -5,6 +5,7 @@ use cuda_std::{global, int, shared, warp};
 
 use super::RecParams;
 use super::chunk::{CHUNK, KEY_SCALE, KEYS, key_at, parts, power_of_two, split};
+use super::chunk_walk::Task;
 use crate::geometry::HEAD_DIM;
 
 /// Warps that share the rows of a chunk.
@@ -103,15 +104,18 @@ pub struct ValueQuads {
     v_stride: usize,
     y: *mut f32,
     y_stride: usize,
-    tokens: usize,
+    /// Tokens that have a v: all, or none.
+    given: usize,
+    /// Tokens whose y is written: all, or none.
+    wanted: usize,
     token: usize,
     quad: usize,
 }
 
 impl ValueQuads {
-    /// For warp `warp`, half `half` of the columns of value head `head` of the block's sequence `p`.
+    /// For warp `warp`, half `half` of the columns of value head `head` of the tokens of `p`.
     #[inline(always)]
-    pub fn new(p: &RecParams, head: usize, half: usize, warp: usize) -> Self {
+    pub fn new(p: &RecParams, task: &Task, head: usize, half: usize, warp: usize) -> Self {
         let lane = warp::lane_id() as usize;
         let (token, quad) = (2 * warp + lane / 16, lane % 16);
         let at = head * HEAD_DIM + half * 64 + 4 * quad;
@@ -120,13 +124,14 @@ impl ValueQuads {
             v_stride: p.qkv_stride as usize,
             y: p.y.wrapping_add(at),
             y_stride: p.y_stride as usize,
-            tokens: p.tokens as usize,
+            given: if task.values { p.tokens as usize } else { 0 },
+            wanted: if task.outputs { p.tokens as usize } else { 0 },
             token,
             quad,
         }
     }
 
-    /// Starts copies of the lane's quads of v of the chunk from token `first` on into a stage; 0 past the end.
+    /// Starts copies of the lane's quads of v of the chunk from token `first` on into a stage; 0 where there is no v.
     ///
     /// # Safety
     /// `values` in the stage has no reader.
@@ -138,7 +143,7 @@ impl ValueQuads {
         let from = self.v.wrapping_add(token * stride);
         for i in 0..VALUE_QUADS {
             let at = (self.token + 2 * SPLITTERS * i) * VALUE_PITCH + 4 * self.quad;
-            let bytes = if token + 2 * SPLITTERS * i < self.tokens { 16 } else { 0 };
+            let bytes = if token + 2 * SPLITTERS * i < self.given { 16 } else { 0 };
             // SAFETY: token < 32, quad < 16; a token of the sequence, columns of the head, read only, or nothing is read.
             unsafe { cp_async16_zfill(to.add(at), from.wrapping_add(2 * SPLITTERS * i * stride), bytes) };
         }
@@ -148,13 +153,13 @@ impl ValueQuads {
     #[inline(always)]
     pub fn fetch(&self, first: usize) {
         let token = first + self.token + 2 * SPLITTERS * (self.quad % VALUE_QUADS);
-        if token < self.tokens {
+        if token < self.given {
             // SAFETY: a token of the sequence. Quads of each remainder are in both lines.
             unsafe { global::prefetch_l2(self.v.wrapping_add(token * int::opaque(self.v_stride))) };
         }
     }
 
-    /// Brings y of the chunk from token `first` on, which lies in a stage in place of v, to memory.
+    /// Brings y of the chunk from token `first` on, which lies in a stage in place of v, to memory where it is wanted.
     ///
     /// # Safety
     /// The scanning warps have written it.
@@ -164,7 +169,7 @@ impl ValueQuads {
         let token = first + self.token;
         let to = self.y.wrapping_add(token * stride);
         for i in 0..VALUE_QUADS {
-            if token + 2 * SPLITTERS * i < self.tokens {
+            if token + 2 * SPLITTERS * i < self.wanted {
                 let at = (self.token + 2 * SPLITTERS * i) * VALUE_PITCH + 4 * self.quad;
                 // SAFETY: as in `store`; a token of the sequence, columns of the head, one writer an element.
                 unsafe { global::store4(to.wrapping_add(2 * SPLITTERS * i * stride), shared::load4(from.add(at))) };

@@ -42,14 +42,14 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// For columns `column .. + 16` of value head `head` of the block's sequence `p`.
+    /// For columns `column .. + 16` of value head `head` of the state at `state`.
     #[inline(always)]
-    pub fn new(p: &RecParams, head: usize, column: usize) -> Self {
+    pub fn new(p: &RecParams, state: *mut f32, head: usize, column: usize) -> Self {
         let lane = warp::lane_id() as usize;
         let (g, pair) = (lane / 4, lane % 4 * 2);
         let row_pitch = p.value_heads as usize * HEAD_DIM;
         let at = head * HEAD_DIM + column + g;
-        Self { state: p.state.wrapping_add(pair * row_pitch + at), row_pitch }
+        Self { state: state.wrapping_add(pair * row_pitch + at), row_pitch }
     }
 
     /// Loads the state.
@@ -80,6 +80,20 @@ impl Lane {
     }
 }
 
+/// The warp's part of the identity, for columns `column .. + 16`.
+#[inline(always)]
+pub fn identity(column: usize) -> State {
+    let lane = warp::lane_id() as usize;
+    let mut s = [0.0f32; 4 * STATE_TILES];
+    for j in 0..STATE_TILES {
+        for i in 0..4 {
+            let (row, own) = (8 * j + lane % 4 * 2 + i % 2, column + lane / 4 + i / 2 * 8);
+            s[4 * j + i] = if row == own { 1.0 } else { 0.0 };
+        }
+    }
+    s
+}
+
 /// The state of the warp's columns: times `2^exponent`, so that it fits f16.
 pub struct Scaled {
     /// The values, all below `2^15`.
@@ -90,10 +104,9 @@ pub struct Scaled {
 }
 
 impl Scaled {
-    /// Loads the state and scales it so that its largest magnitude in the warp is in `2^13 .. 2^14`.
+    /// Scales the state `s` so that its largest magnitude in the warp is in `2^13 .. 2^14`.
     #[inline(always)]
-    pub fn load(lane: &Lane) -> Self {
-        let s = lane.load_state();
+    pub fn of(s: State) -> Self {
         let mut state = Self { s, exponent: 0, largest: 0.0 };
         state.settle();
         state
@@ -282,7 +295,7 @@ impl Turn {
 }
 
 impl Scaled {
-    /// Scales the state by its largest magnitude, as [`load`](Self::load) does. In between the scale comes from bounds,
+    /// Scales the state by its largest magnitude, as [`of`](Self::of) does. In between the scale comes from bounds,
     /// which are up to 2^6 times too large after a chunk and grow with the number of chunks.
     #[inline(always)]
     pub fn settle(&mut self) {

@@ -1,13 +1,13 @@
 //! How a block of a tensor-core scan walks its sequence: four warps fill stages, four scan them, whatever multiplies.
 
 use cuda_std::launch::Bounds;
-use cuda_std::thread::{block_idx_x, thread_idx_x};
+use cuda_std::thread::{block_idx_x, block_idx_y, thread_idx_x};
 use cuda_std::warp;
 
 use super::RecParams;
 use super::chunk::CHUNK;
 use super::chunk_ring::{Ring, SCANNERS, Stage, THREADS};
-use super::chunk_scan::{COLUMNS, Lane, SETTLED, Scaled};
+use super::chunk_scan::{COLUMNS, Lane, SETTLED, STATE_TILES, Scaled, identity};
 use crate::geometry::HEAD_DIM;
 
 /// Four scanning warps and four that fill stages; a block has its SM for itself.
@@ -28,6 +28,34 @@ pub trait Products<const PAIRS: bool> {
     fn make_visible();
 }
 
+/// What a walk begins with and leaves.
+#[derive(Clone, Copy)]
+pub struct Task {
+    /// The slot of the first chunk.
+    pub slot: usize,
+    /// The state before the first chunk.
+    pub start: Start,
+    /// Whether v counts; else it is 0.
+    pub values: bool,
+    /// Whether outputs are written.
+    pub outputs: bool,
+    /// Where the state after the last chunk goes, f32 `[128][value_heads][128]`.
+    pub end: *mut f32,
+    /// Whether it goes there.
+    pub ends: bool,
+}
+
+/// The state that a walk begins with.
+#[derive(Clone, Copy)]
+pub enum Start {
+    /// The one at `RecParams::state`.
+    Memory,
+    /// Zeros.
+    Zero,
+    /// The identity.
+    Identity,
+}
+
 /// The block's part of the call `whole`.
 ///
 /// # Safety
@@ -40,29 +68,51 @@ pub unsafe fn walk<P: Products<PAIRS>, const PAIRS: bool, const ALIGN: usize, co
     if p.tokens == 0 {
         return;
     }
-    // The shuffle tells the compiler that a warp is of one mind.
-    let warp = warp::shfl_idx(thread_idx_x() / 32, 0) as usize;
-    let (head, half) = (block_idx_x() as usize / SPLIT, block_idx_x() as usize % SPLIT);
-    let ring = Ring::<PAIRS, ALIGN, STAGES>::here();
-    if warp >= SCANNERS {
-        // SAFETY: prep of this pass has filled the slots of its chunks.
-        unsafe { ring.fill(&whole, &p, head, half, warp - SCANNERS, P::make_visible) };
-        return;
-    }
-    let lane = Lane::new(&p, head, (half * SCANNERS + warp) * COLUMNS);
-    let mut state = Scaled::load(&lane);
-    let chunks = (p.tokens as usize).div_ceil(CHUNK);
-    for chunk in 0..chunks {
-        let stage = ring.stage(chunk);
-        ring.wait_full(stage);
-        // SAFETY: the stage holds the chunk until this warp gives it back.
-        unsafe { P::advance(stage, &mut state, warp) };
-        ring.give_back(stage);
-        if chunk % SETTLED == SETTLED - 1 {
-            state.settle();
+    let slot = block_idx_y() as usize * (whole.span as usize / CHUNK);
+    let task = Task { slot, start: Start::Memory, values: true, outputs: true, end: p.state, ends: p.keep_state == 0 };
+    // SAFETY: as above.
+    unsafe { task.walk::<P, PAIRS, ALIGN, STAGES>(&p) }
+}
+
+impl Task {
+    /// Walks the tokens of `p`, of which there is one at least.
+    ///
+    /// # Safety
+    /// As [`walk`]; `p` is the same for every thread of the block, and no other block writes its outputs or ends there.
+    #[inline(always)]
+    pub unsafe fn walk<P: Products<PAIRS>, const PAIRS: bool, const ALIGN: usize, const STAGES: usize>(
+        self,
+        p: &RecParams,
+    ) {
+        // The shuffle tells the compiler that a warp is of one mind.
+        let warp = warp::shfl_idx(thread_idx_x() / 32, 0) as usize;
+        let (head, half) = (block_idx_x() as usize / SPLIT, block_idx_x() as usize % SPLIT);
+        let ring = Ring::<PAIRS, ALIGN, STAGES>::here();
+        if warp >= SCANNERS {
+            // SAFETY: prep of this pass has filled the slots of its chunks.
+            unsafe { ring.fill(p, &self, head, half, warp - SCANNERS, P::make_visible) };
+            return;
         }
-    }
-    if p.keep_state == 0 {
-        state.store(&lane);
+        let column = (half * SCANNERS + warp) * COLUMNS;
+        let lane = Lane::new(p, p.state, head, column);
+        let mut state = Scaled::of(match self.start {
+            Start::Memory => lane.load_state(),
+            Start::Zero => [0.0; 4 * STATE_TILES],
+            Start::Identity => identity(column),
+        });
+        let chunks = (p.tokens as usize).div_ceil(CHUNK);
+        for chunk in 0..chunks {
+            let stage = ring.stage(chunk);
+            ring.wait_full(stage);
+            // SAFETY: the stage holds the chunk until this warp gives it back.
+            unsafe { P::advance(stage, &mut state, warp) };
+            ring.give_back(stage);
+            if chunk % SETTLED == SETTLED - 1 {
+                state.settle();
+            }
+        }
+        if self.ends {
+            state.store(&Lane::new(p, self.end, head, column));
+        }
     }
 }

@@ -36,6 +36,8 @@ pub mod rec_tc32_prep;
 pub mod rec_tc32_scan;
 pub mod rec_wg32_prep;
 pub mod rec_wg32_scan;
+pub mod rec_wg32_split;
+pub mod rec_wg32_split_join;
 pub mod row_group;
 pub mod sequence;
 pub mod token_slots;

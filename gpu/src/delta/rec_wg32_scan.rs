@@ -50,7 +50,7 @@ pub unsafe fn delta_rec_wg32_fast_scan(p: RecParams) {
 }
 
 /// Products by `wgmma`.
-struct Wgmma;
+pub(super) struct Wgmma;
 
 impl<const PAIRS: bool> Products<PAIRS> for Wgmma {
     #[inline(always)]

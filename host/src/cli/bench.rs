@@ -32,6 +32,9 @@ pub struct Args {
     /// Only these token counts
     #[arg(long, num_args = 1..)]
     tokens: Vec<usize>,
+    /// Key heads and value heads of the family delta, the latter a multiple of the former
+    #[arg(long, num_args = 2, value_names = ["KEY", "VALUE"])]
+    heads: Vec<usize>,
     /// Rounds that count; three more come before them
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..=1000))]
     rounds: u16,
@@ -96,8 +99,15 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CliError> {
         let known = plan::FAMILIES.join(", ");
         return Err(CliError::Usage(format!("no cases for the family `{family}`; there are for {known}")));
     }
+    let heads = <[usize; 2]>::try_from(args.heads.as_slice()).ok();
+    if let Some([key, value]) = heads.filter(|&[key, value]| key == 0 || value == 0 || value % key != 0) {
+        return Err(CliError::Usage(format!("{value} value heads are no multiple of {key} key heads")));
+    }
+    if heads.is_some() && family != "delta" {
+        return Err(CliError::Usage(format!("--heads is for the family delta, not for {family}")));
+    }
     let device = global.open()?;
-    let cases: Vec<_> = plan::family(family, &device, &args.tokens)
+    let cases: Vec<_> = plan::family(family, &device, &args.tokens, heads)
         .into_iter()
         .flatten()
         .filter(|case| args.op.as_deref().is_none_or(|op| op == case.op()))

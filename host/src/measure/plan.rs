@@ -105,10 +105,10 @@ impl Planned {
     }
 }
 
-/// The plan of family `delta`; `tokens` replaces its token counts where it is not empty.
-pub fn delta(device: &Device, tokens: &[usize]) -> Vec<Planned> {
+/// The plan of family `delta`; `tokens` replaces its token counts where it is not empty, `heads` its key and value heads.
+pub fn delta(device: &Device, tokens: &[usize], heads: Option<[usize; 2]>) -> Vec<Planned> {
     let emulated = device.caps().is_emulator;
-    let (key_heads, value_heads) = if emulated { (1, 3) } else { (16, 48) };
+    let [key_heads, value_heads] = heads.unwrap_or(if emulated { [1, 3] } else { [16, 48] });
     let rotating = if emulated { 2 } else { ROTATING };
     let sizes = |tokens| DeltaSizes::single(key_heads, value_heads, tokens);
     let chosen = |all: &[usize]| if tokens.is_empty() { all.to_vec() } else { tokens.to_vec() };
@@ -134,10 +134,10 @@ pub fn delta(device: &Device, tokens: &[usize]) -> Vec<Planned> {
 /// Families that have a plan.
 pub const FAMILIES: [&str; 4] = ["delta", "dense", "mmvq", "qsa"];
 
-/// The plan of a family by name, as [`delta`].
-pub fn family(name: &str, device: &Device, tokens: &[usize]) -> Option<Vec<Planned>> {
+/// The plan of a family by name, as [`delta`]; the other ones have head counts of their own.
+pub fn family(name: &str, device: &Device, tokens: &[usize], heads: Option<[usize; 2]>) -> Option<Vec<Planned>> {
     match name {
-        "delta" => Some(delta(device, tokens)),
+        "delta" => Some(delta(device, tokens, heads)),
         "dense" => Some(dense(device, tokens)),
         "mmvq" => Some(mmvq(device, tokens)),
         "qsa" => Some(plan_qsa::qsa(device, tokens)),

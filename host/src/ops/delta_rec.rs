@@ -6,13 +6,15 @@ use varve_gpu::delta::chunk_ring::shared_bytes;
 use varve_gpu::delta::row_group::BLOCKS;
 use varve_gpu::delta::{RecParams, chunk_walk, rec_chunk32, rec_chunk32_prep, rec_chunk32_scan};
 use varve_gpu::delta::{
-    rec_cols, rec_keyhead, rec_lanes, rec_tc32_prep, rec_tc32_scan, rec_wg32_prep, rec_wg32_scan, window_step,
+    rec_cols, rec_keyhead, rec_lanes, rec_tc32_prep, rec_tc32_scan, rec_wg32_prep, rec_wg32_scan, rec_wg32_split,
+    window_step,
 };
 use varve_gpu::geometry::{ROW_GROUPS, WINDOW_TOKENS};
 
 use super::checks::{aligned, axis, row_stride};
 use super::delta_passes::{Beside, Passes, fits, steps};
 use super::delta_sizes::{Batch, DeltaSizes, LogGate, Operands, check_tokens};
+use super::delta_split::{WG32_SPLIT, cut};
 use super::dispatch::{Dispatch, Needs, OpError, Pick, Preferred, Spread, Staged, Table, Variant};
 use super::exactness::Exactness;
 use super::tuning::delta_rec as measured;
@@ -53,6 +55,19 @@ pub static DELTA_REC: Table<DeltaSizes, RecParams> = Table {
             needs: Needs { cc: 80, spread: Spread::Any },
             preferred: Preferred::OptIn,
             exactness: FAST,
+        },
+        Variant {
+            name: SPLIT,
+            kernel: |ask| cut(ask).map(|_| &rec_wg32_split::DELTA_REC_WG32_SPLIT_OUTPUTS),
+            launch: |ask| {
+                let outputs = cut(ask).map_or(0, |[_, segments]| segments - 1);
+                let all = halves(ask, shared_bytes(true, rec_wg32_scan::ALIGN, rec_wg32_scan::STAGES));
+                Launch { grid: [all.grid[0], axis(outputs), 1], ..all }
+            },
+            staged: Some(WG32_SPLIT),
+            needs: Needs { cc: 90, spread: Spread::Any },
+            preferred: Preferred::Measured { table: measured::WG32_SPLIT, size: prompt_size },
+            exactness: CHUNKED,
         },
         Variant {
             name: "wg32",
@@ -142,6 +157,10 @@ pub static DELTA_REC: Table<DeltaSizes, RecParams> = Table {
         },
     ],
 };
+
+/// The variant that walks segments of a call side by side. Where they end depends on the call's length, so cuts and padding
+/// change its bits.
+pub const SPLIT: &str = "wg32_split";
 
 /// Chunks of a pass: 4,096 tokens of one sequence.
 const SLOTS: usize = 128;

@@ -18,6 +18,8 @@ pub struct DeltaSizes {
     pub tokens: usize,
     /// Sequences of the call.
     pub sequences: usize,
+    /// Whether where they start is in device memory: of one sequence, too, the call may hold but a part then.
+    pub is_batch: bool,
     /// Most tokens of a sequence.
     pub longest: usize,
     /// Whether the state in memory stays as it was.
@@ -28,7 +30,8 @@ impl DeltaSizes {
     /// A call over one sequence that updates its state.
     #[must_use]
     pub const fn single(key_heads: usize, value_heads: usize, tokens: usize) -> Self {
-        Self { key_heads, value_heads, tokens, sequences: 1, longest: tokens, state_kept: false }
+        let (sequences, is_batch, state_kept) = (1, false, false);
+        Self { key_heads, value_heads, tokens, sequences, is_batch, longest: tokens, state_kept }
     }
 
     /// Elements of a token's q, k, v row.
@@ -139,6 +142,7 @@ pub(super) fn check_tokens(op: &'static str, operands: Operands<'_, '_>) -> Resu
     sizes.check(op)?;
     if let Some(batch) = batch {
         (sizes.sequences, sizes.longest) = (batch.check(op, tokens)?, batch.longest);
+        sizes.is_batch = true;
     }
     state.expect(op, "state", [sizes.sequences * HEAD_DIM, value_heads, HEAD_DIM])?;
     state.expect_dense(op, "state")?;

@@ -14,6 +14,7 @@ pub mod delta_out_norm;
 pub mod delta_passes;
 pub mod delta_rec;
 mod delta_sizes;
+mod delta_split;
 pub mod dense_dequantize;
 pub mod dense_embed;
 pub mod dense_product;

@@ -43,7 +43,7 @@ fn run(device: &Device, variant: &str, case: &RecCase) -> (Vec<f32>, Vec<f32>) {
 }
 
 /// Variants whose products are formed by tensor cores: the order of their sums is the hardware's.
-const BY_TENSOR_CORES: &[&str] = &["tc32", "tc32_fast", "wg32", "wg32_fast"];
+const BY_TENSOR_CORES: &[&str] = &["tc32", "tc32_fast", "wg32", "wg32_fast", "wg32_split"];
 
 #[test]
 fn recurrence() {

@@ -46,6 +46,30 @@ fn prompts_take_the_form_that_fits_the_sms() {
 }
 
 #[test]
+fn few_heads_take_segments() {
+    let by_switch = Dispatch::new("delta.rec=wg32_split".parse().unwrap());
+    let chosen = |dispatch: &Dispatch, heads: (usize, usize), tokens| {
+        let sizes = DeltaSizes::single(heads.0, heads.1, tokens);
+        DELTA_REC.select(dispatch, &card("H200"), &sizes).unwrap().variant
+    };
+    let heads = [(2, 6), (4, 12), (22, 22), (16, 48)];
+    let split = "wg32_split";
+    assert_eq!(
+        heads.map(|heads| chosen(&by_switch, heads, 4096)),
+        [split, split, split, "cols"],
+        "no segments, so the base"
+    );
+    assert_eq!([64, 65].map(|tokens| chosen(&by_switch, (2, 6), tokens)), ["cols", split]);
+    let plain = Dispatch::default();
+    assert_eq!(heads.map(|heads| chosen(&plain, heads, 4096)), [split, split, split, "wg32"]);
+    assert_eq!(
+        [1023, 1024].map(|tokens| chosen(&plain, (2, 6), tokens)),
+        ["wg32", split],
+        "where it was measured to pay"
+    );
+}
+
+#[test]
 fn windows_end_at_eight_tokens() {
     for (tokens, variant) in [(1, "window"), (8, "window"), (9, "lanes")] {
         assert_eq!(chosen(&card("H200"), DeltaSizes::single(16, 48, tokens)), variant, "{tokens} tokens");

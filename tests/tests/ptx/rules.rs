@@ -130,6 +130,8 @@ fn tensor_core_forms_multiply_on_tensor_cores() {
         ("delta_rec_tc32_fast_scan", "mma.sync", 114),
         ("delta_rec_wg32_scan", "wgmma.mma_async", 42),
         ("delta_rec_wg32_fast_scan", "wgmma.mma_async", 16),
+        ("delta_rec_wg32_split_ends", "wgmma.mma_async", 42),
+        ("delta_rec_wg32_split_outputs", "wgmma.mma_async", 42),
     ];
     let mut seen = 0;
     each_kernel(false, |_, code, module| {
@@ -138,7 +140,7 @@ fn tensor_core_forms_multiply_on_tensor_cores() {
             seen += 1;
         }
     });
-    assert_eq!(seen, 2 * 2 + 2, "mma in two modules, wgmma in one");
+    assert_eq!(seen, 2 * 2 + 4, "mma in two modules, wgmma in one");
 }
 
 /// Sums, products and their fusions of f32 name their rounding: the assembler may fuse those that do not.
@@ -207,7 +209,7 @@ fn clusters_are_the_sources() {
             }
         }
     }
-    assert_eq!(seen, 3, "both scans of wg32, qsa.topk/cluster");
+    assert_eq!(seen, 5, "both scans of wg32, those of wg32_split, qsa.topk/cluster");
 }
 
 /// PTX 9.0 is what a CUDA 13.0 driver takes; the modules ask for less, so that older ones do too.

@@ -18,6 +18,18 @@ const H200: Measured = Measured {
     },
 };
 
+/// `wg32_split`, against `wg32`: 0.65, 0.77, 0.88 of it with 6, 12, 16 value heads at 1,024 tokens; at 512 ahead with 6 only.
+pub const WG32_SPLIT: &[Measured] = &[Measured {
+    from_tokens: 1024,
+    most_sequences: 1,
+    source: Source {
+        commit: "4bc66dd",
+        command: "varve bench --op delta.rec --heads 2 6, 4 12, 16 16 --variant wg32 wg32_split",
+        rule: "below 0.97 x wg32 at this and all longer counts, with each of the head counts",
+        ..H200.source
+    },
+    ..H200
+}];
 /// `wg32`: 0.84 of `lanes` at 32 tokens, 0.42 at 128.
 pub const WG32: &[Measured] = &[H200];
 /// `tc32`: 0.89, 0.47.

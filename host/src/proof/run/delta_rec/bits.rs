@@ -59,7 +59,7 @@ fn whole_call(loaded: &mut Loaded<'_>, variant: &str) -> Result<Outcome, Flaw> {
 
 /// Every cut of a call in two gives the bits of the whole call; of a chunked one, cuts at multiples of [`CUT`] tokens.
 pub(super) fn split(context: &Context<'_>, name: &str, (group, shape): (Group, RecShape)) -> Vec<Row> {
-    let variants = group.variants(context, &sizes(&shape));
+    let variants = group.of_any_length(context, &sizes(&shape));
     let (case, tokens) = (RecCase::new(shape, &BASE, DATA), shape.tokens);
     let step = if group == Group::Chunked { CUT } else { 1 };
     held_to(context, name, &case, (group, &variants), whole_call, |loaded, variant| {
@@ -132,7 +132,7 @@ pub(super) fn padding(context: &Context<'_>, name: &str, (group, heads): (Group,
     let Some(padded) = inputs::named("k28_padding") else { return Vec::new() };
     let real = 50;
     let shape = RecShape::dense(heads.0, heads.1, real + padded.padding);
-    let variants = group.variants(context, &sizes(&shape));
+    let variants = group.of_any_length(context, &sizes(&shape));
     let case = RecCase::new(shape, padded, DATA);
     let model = |loaded: &mut Loaded<'_>, variant: &str| {
         let y = whole_call(loaded, variant)?.y;

@@ -166,6 +166,13 @@ fn chunked(mut lists: Lists) -> Vec<Work> {
     if !small {
         lists.stress(main(4099));
         lists.repeats(main(257));
+        // Few heads: segments of a call side by side.
+        let of_few = |(key_heads, value_heads), tokens| RecShape::dense(key_heads, value_heads, tokens);
+        lists.stress(of_few((2, 6), 4099));
+        for heads in [(1, 1), (4, 12), (16, 16)] {
+            [2048, 8191].into_iter().for_each(|tokens| lists.whole(&BASE, of_few(heads, tokens)));
+            lists.repeats(of_few(heads, 1025));
+        }
         lists.batches((16, 48), &[1, 33, 0, 64, 130]);
     }
     if lists.scale == Scale::Long {

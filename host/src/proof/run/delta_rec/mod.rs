@@ -15,7 +15,7 @@ use super::Context;
 use super::loaded::{Flaw, Outcome};
 use super::row::Row;
 use crate::ops::DeltaSizes;
-use crate::ops::delta_rec::DELTA_REC;
+use crate::ops::delta_rec::{DELTA_REC, SPLIT};
 use crate::ops::dispatch::Variant;
 use crate::ops::exactness::Exactness;
 use crate::proof::case::RecShape;
@@ -46,6 +46,11 @@ impl Group {
     /// The wanted variants of the group that can run for these sizes.
     fn variants(self, context: &Context<'_>, sizes: &DeltaSizes) -> Vec<&'static RecVariant> {
         context.variants(&DELTA_REC, sizes).into_iter().filter(|variant| self.has(variant)).collect()
+    }
+
+    /// Those of [`variants`](Self::variants) whose bits do not depend on how long a call is.
+    fn of_any_length(self, context: &Context<'_>, sizes: &DeltaSizes) -> Vec<&'static RecVariant> {
+        self.variants(context, sizes).into_iter().filter(|variant| variant.name != SPLIT).collect()
     }
 
     /// What the bits of `variant` are held to: the base's, or its own.
