@@ -5,8 +5,9 @@ use cuda_std::thread::{block_idx_x, thread_idx_x};
 
 use super::ProductParams;
 use super::call::Call;
+use super::pick;
 use super::source::Interleaved;
-use super::sums::{Rows, finish};
+use super::sums::{Rows, finish_picked};
 
 /// Warps of a block.
 pub const WARPS: usize = 4;
@@ -45,10 +46,9 @@ impl<F: Call, const R: usize, const P: usize, const T: usize> Warp<F, R, P, T> {
         // SAFETY: nothing writes the copy during the launch.
         unsafe {
             let x = core::array::from_fn(|part| Interleaved::new(p.il, p.n_in as usize, P * T, part * T));
-            // In 64 bits; a row past the last is the last one. A lane's block may be past a short row, but is only read
-            // where it is there.
-            let row = |r: usize| (first + r).min(p.n_out as usize - 1) * blocks;
-            let rows = core::array::from_fn(|r| p.w.wrapping_add((row(r) + lane / F::LPB) * F::BYTES));
+            // A lane's block may be past a short row, but is only read where it is there.
+            let row = |r: usize| pick::weights::<F>(p, first + r).wrapping_add(lane / F::LPB * F::BYTES);
+            let rows = core::array::from_fn(row);
             let sums = [[[[0.0; T]; P]; R]; CHUNKS];
             Self { rows, x, blocks, first, lane, sums, format: core::marker::PhantomData }
         }
@@ -162,6 +162,6 @@ impl<F: Call, const R: usize, const P: usize, const T: usize> Warp<F, R, P, T> {
     #[inline(always)]
     pub(super) unsafe fn finish(&self, p: &ProductParams) {
         // SAFETY: this warp alone has these rows.
-        unsafe { finish(p, self.first, self.lane, &self.sums, F::SLOTS) };
+        unsafe { finish_picked(p, self.first, self.lane, &self.sums, F::SLOTS) };
     }
 }

@@ -3,7 +3,7 @@
 //! Math      y[c][r] = sum over k of W[r][k] x[c][k], in the steps of `call`
 //! Shapes    `ProductParams`, W 2-byte aligned where its format is; the copy has room for T columns
 //! Mapping   grid ceil(n_out / 4 R), block 128: warp w of block b has rows R (4 b + w) .. + R - 1, a call a lane and chunk;
-//!           what a call needs of the columns is loaded once for its rows
+//!           what a call needs of the columns is loaded once for its rows; `pick` says which matrix and rows
 //! Order     the module's
 //! Barriers  none; a row past the last is the last one, done again and not stored
 //! Budget    168 registers, 0 B shared, 0 B local (enforced by tests/tests/ptx/)
@@ -17,8 +17,9 @@ use super::ProductParams;
 use super::call::{Align, Call};
 use super::group::WARPS;
 use super::instance::instances;
+use super::pick;
 use super::source::{Interleaved, Source};
-use super::sums::finish;
+use super::sums::finish_picked;
 
 /// Four warps, which share nothing.
 pub const BOUNDS: Bounds = Bounds { threads: 128, min_blocks: 3 };
@@ -110,9 +111,9 @@ pub(super) unsafe fn rows<F: Call, S: Source<T>, const R: usize, const P: usize,
 ) {
     let (warp, lane) = (thread_idx_x() as usize / 32, thread_idx_x() as usize % 32);
     let first = (block_idx_x() as usize * WARPS + warp) * R;
-    let (blocks, last) = (p.n_in as usize / F::VALUES, p.n_out as usize - 1);
-    // SAFETY: rows are clamped to the matrix, in 64 bits.
-    let w: [*const u8; R] = core::array::from_fn(|r| unsafe { p.w.add((first + r).min(last) * blocks * F::BYTES) });
+    let blocks = p.n_in as usize / F::VALUES;
+    // SAFETY: same contract.
+    let w: [*const u8; R] = core::array::from_fn(|r| unsafe { pick::weights::<F>(p, first + r) });
     let mut a = [[[[0.0f32; T]; P]; R]; 4];
     let (q, mut group) = (lane % F::LPB, 0);
     while group < blocks {
@@ -137,5 +138,5 @@ pub(super) unsafe fn rows<F: Call, S: Source<T>, const R: usize, const P: usize,
         group += 4 * F::SUB;
     }
     // SAFETY: this warp alone has these rows; all its lanes are here.
-    unsafe { finish(p, first, lane, &a, F::SLOTS) };
+    unsafe { finish_picked(p, first, lane, &a, F::SLOTS) };
 }

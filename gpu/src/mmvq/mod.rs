@@ -33,6 +33,7 @@ pub mod mma;
 mod mma_kquants;
 mod mma_others;
 mod mma_vectors;
+mod pick;
 pub mod plain;
 pub mod plain_slot;
 pub mod quantize;
@@ -71,11 +72,17 @@ const _: () = assert!(size_of::<QuantizeParams>() == 40);
 
 /// Launch parameters of every `mmvq.product` variant. `w`, `q8`, `il` and `x` are 16-byte, `y` and `add` 4-byte aligned; `y` is
 /// disjoint from the rest, but `add` may be `y` itself.
+///
+/// All but `fused` and `mma` take rows by number (`ids`), or two matrices at once, those of the second counted from `span` on.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ProductParams {
     /// `[n_out][n_in / VALUES]` blocks of the kernel's format.
     pub w: *const u8,
+    /// Another matrix like it, where the grid goes beyond `span`; 16-byte aligned.
+    pub w2: *const u8,
+    /// u32 `[n_out]`: row r of y is that of matrix row `ids[r]`, NaN where there is none; null: of row r.
+    pub ids: *const u32,
     /// f32 `[columns][x_stride]`: `mma`, `wide`, and of one or two vectors `fused`, read this, and neither of the next two.
     pub x: *const f32,
     /// Q8_1 `[columns][n_in / 32]`: `plain` reads it, and `fused` of more vectors.
@@ -84,12 +91,18 @@ pub struct ProductParams {
     pub il: *const u32,
     /// f32 `[columns][y_stride]`.
     pub y: *mut f32,
-    /// f32 `[columns][add_stride]`, added to the product; null for nothing.
+    /// f32 `[columns][y_stride]`, of the second matrix, disjoint from all else.
+    pub y2: *mut f32,
+    /// f32 `[columns][add_stride]`, added to the product; null for nothing, as with two matrices.
     pub add: *const f32,
     /// Columns of the matrix, a multiple of the format's `VALUES`.
     pub n_in: u32,
-    /// Rows of the matrix, at least 1.
+    /// Rows of the result, at least 1.
     pub n_out: u32,
+    /// Rows of the matrix, at least 1; without `ids` as many as the result has.
+    pub rows: u32,
+    /// Number of the second matrix's first row, a multiple of 16, the most rows of a block; `u32::MAX` where there is none.
+    pub span: u32,
     /// Vectors, at least 1, at most the kernel's columns.
     pub columns: u32,
     /// Elements from a vector's y to the next.
@@ -99,4 +112,4 @@ pub struct ProductParams {
     /// Elements from a vector's x to the next.
     pub x_stride: u32,
 }
-const _: () = assert!(size_of::<ProductParams>() == 72);
+const _: () = assert!(size_of::<ProductParams>() == 104);

@@ -2,7 +2,8 @@
 //!
 //! Math      y[c][r] = sum over k of W[r][k] x[c][k], in the steps of `call`
 //! Shapes    `ProductParams`, W 2-byte aligned where its format is; 1 to T columns
-//! Mapping   grid ceil(n_out / R), R = 1 or 2, block 128: warp v has slot v of each of the block's rows, a call a lane and chunk
+//! Mapping   grid ceil(n_out / R), R = 1 or 2, block 128: warp v has slot v of each of the block's rows, a call a lane and chunk;
+//!           `pick` says which matrix and rows
 //! Order     the module's
 //! Barriers  one: warps 1 to 3 write their lanes' sums before it, warp 0 reads them after it; nothing returns early
 //! Budget    128 registers, 3,072 B shared, 0 B local (enforced by tests/tests/ptx/)
@@ -15,8 +16,9 @@ use cuda_std::{shared, shared_array};
 use super::ProductParams;
 use super::call::{Align, CONVERT, Call};
 use super::instance::instances;
+use super::pick;
 use super::source::Vectors;
-use super::sums::finish;
+use super::sums::finish_picked;
 
 /// Four warps, one a slot.
 pub const BOUNDS: Bounds = Bounds { threads: 128, min_blocks: 4 };
@@ -56,20 +58,20 @@ unsafe fn body<F: Call, const R: usize, const P: usize, const T: usize, const FO
     // SAFETY: nothing writes x during the launch.
     let part = |i: usize| unsafe { Vectors::<T>::new(p.q8, p.n_in as usize, p.columns as usize, i * T) };
     let x: [Vectors<T>; P] = core::array::from_fn(part);
+    // SAFETY: same contract.
+    let w: [*const u8; R] = core::array::from_fn(|r| unsafe { pick::weights::<F>(&p, first + r) });
     let sums = shared_array![f32; 3 * MAX_SUMS * 32];
     let mut a = [[[0.0f32; T]; P]; R];
     let (q, mut block) = (lane % F::LPB, v * F::SUB + lane / F::LPB);
     while block < blocks {
         for r in 0..R {
-            if first + r < p.n_out as usize {
-                // SAFETY: block and row exist.
-                unsafe {
-                    let at = p.w.add(((first + r) * blocks + block) * F::BYTES);
-                    let weights = F::decode(&F::load::<false>(at, 0, q, Align::Two), q, Align::Two);
-                    for part in 0..P {
-                        let acts = F::gather(&x[part], block, q);
-                        F::apply::<T, CONVERT>(&weights, &acts, &mut a[r][part]);
-                    }
+            // SAFETY: the block exists; a row past the last is the last one, done again and not stored.
+            unsafe {
+                let at = w[r].add(block * F::BYTES);
+                let weights = F::decode(&F::load::<false>(at, 0, q, Align::Two), q, Align::Two);
+                for part in 0..P {
+                    let acts = F::gather(&x[part], block, q);
+                    F::apply::<T, CONVERT>(&weights, &acts, &mut a[r][part]);
                 }
             }
         }
@@ -92,6 +94,6 @@ unsafe fn body<F: Call, const R: usize, const P: usize, const T: usize, const FO
             }
         }
         // SAFETY: this block alone has these rows; the whole warp is here.
-        unsafe { finish(&p, first, lane, &of_slots, 4) };
+        unsafe { finish_picked(&p, first, lane, &of_slots, 4) };
     }
 }

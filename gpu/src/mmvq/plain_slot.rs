@@ -2,7 +2,7 @@
 //!
 //! Math      y[c][r] = sum over k of W[r][k] x[c][k], in the steps of `call`
 //! Shapes    `ProductParams`, W 2-byte aligned; 1 to T columns
-//! Mapping   grid ceil(n_out / 4), block 128: warp w of block b has row 4 b + w, a call a lane and chunk
+//! Mapping   grid ceil(n_out / 4), block 128: warp w of block b has row 4 b + w, a call a lane and chunk; `pick` says which matrix and row
 //! Order     the module's
 //! Barriers  none; a warp past the last row does it again and stores nothing
 //! Budget    128 registers, 0 B shared, 0 B local (enforced by tests/tests/ptx/)

@@ -4,9 +4,27 @@ use cuda_std::int::opaque;
 use cuda_std::{global, warp};
 
 use super::ProductParams;
+use super::pick;
 
 /// Sums of `R` rows and `P` times `T` columns.
 pub(super) type Rows<const R: usize, const P: usize, const T: usize> = [[[f32; T]; P]; R];
+
+/// As [`finish`], for rows that come from where `pick` says.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+pub(super) unsafe fn finish_picked<const R: usize, const P: usize, const T: usize>(
+    p: &ProductParams,
+    first: usize,
+    lane: usize,
+    a: &[Rows<R, P, T>; 4],
+    slots: usize,
+) {
+    let (to, first) = pick::results(p, first);
+    // SAFETY: same contract.
+    unsafe { finish_from::<R, P, T, true>(&to, [first, lane], a, slots) };
+}
 
 /// Finishes `R` rows from `first` on: adds the slots in order, `((a_0 + a_1) + a_2) + a_3`, then the lanes, then
 /// what is to be added, and stores.
@@ -19,6 +37,21 @@ pub(super) unsafe fn finish<const R: usize, const P: usize, const T: usize>(
     p: &ProductParams,
     first: usize,
     lane: usize,
+    a: &[Rows<R, P, T>; 4],
+    slots: usize,
+) {
+    // SAFETY: same contract.
+    unsafe { finish_from::<R, P, T, false>(p, [first, lane], a, slots) };
+}
+
+/// Both of them.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+unsafe fn finish_from<const R: usize, const P: usize, const T: usize, const PICKED: bool>(
+    p: &ProductParams,
+    [first, lane]: [usize; 2],
     a: &[Rows<R, P, T>; 4],
     slots: usize,
 ) {
@@ -42,6 +75,10 @@ pub(super) unsafe fn finish<const R: usize, const P: usize, const T: usize>(
         if !add.is_null() {
             // SAFETY: row and column exist; `add` may be `y`, whose element only this lane touches.
             sum += unsafe { global::load(add.add(column * p.add_stride as usize + row)) };
+        }
+        // SAFETY: the row exists.
+        if PICKED && unsafe { !pick::is_there(p, row) } {
+            sum = f32::NAN;
         }
         // SAFETY: row and column exist; one lane a sum.
         unsafe { global::store(p.y.add(column * p.y_stride as usize + row), sum) };

@@ -270,7 +270,7 @@ impl Device {
         self.context("Device::try_ptx")?.try_ptx(name, ptx)
     }
 
-    fn context(&self, call: &'static str) -> Result<&Arc<cuda::Context>, BackendError> {
+    pub(super) fn context(&self, call: &'static str) -> Result<&Arc<cuda::Context>, BackendError> {
         match &self.0.body {
             Body::Cuda { context, .. } => Ok(context),
             Body::Emulator(_) => Err(BackendError::NeedsCuda { spec: self.spec().into(), call }),

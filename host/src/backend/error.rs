@@ -88,6 +88,14 @@ pub enum BackendError {
         /// What was called.
         call: &'static str,
     },
+    /// Something that this card, or its driver, does not have.
+    #[error("{spec}: {why}")]
+    Lacks {
+        /// The device.
+        spec: String,
+        /// What it lacks.
+        why: String,
+    },
     /// A kernel failed while it ran: the device answers nothing but this from then on.
     #[error(transparent)]
     Lost(#[from] Lost),

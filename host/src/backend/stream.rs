@@ -6,13 +6,14 @@ use super::emulator;
 use super::error::{BackendError, LaunchError, LaunchShape};
 use super::event::{self, Event};
 use super::graph::Graph;
+use super::l2::Window;
 use super::limits;
 use super::profile::Profile;
 use super::scratch::Scratch;
 use cuda_std::emulator::Launch;
 use cuda_std::launch::Kernel;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Work in order. The emulator's streams run everything at once, so that they are in order with each other too.
 pub struct Stream {
@@ -25,6 +26,17 @@ pub struct Stream {
     captured_scratch: Scratch,
     /// Who is told how long launches take.
     profile: Option<Arc<Profile>>,
+    /// What launches keep in the L2.
+    window: Mutex<Option<Window>>,
+}
+
+/// How a launch is enqueued.
+#[derive(Clone, Copy)]
+pub(super) struct How {
+    /// It may start before the one ahead has ended.
+    pub early: bool,
+    /// Memory that it keeps in the L2.
+    pub window: Option<Window>,
 }
 
 /// What carries the work.
@@ -46,6 +58,7 @@ impl Stream {
             scratch: Scratch::default(),
             captured_scratch: Scratch::default(),
             profile: None,
+            window: Mutex::default(),
         })
     }
 
@@ -121,7 +134,8 @@ impl Stream {
         let launch = || match (&self.body, &self.device.inner().body) {
             // SAFETY: `params` is the kernel's parameter struct; the rest is the caller's contract.
             (Body::Cuda(stream), _) => unsafe {
-                stream.context().launch(stream, &info, shape, early, (&raw const params).cast())
+                let how = How { early, window: *self.window() };
+                stream.context().launch(stream, &info, shape, how, (&raw const params).cast())
             },
             // SAFETY: the caller's contract.
             (Body::Emulator(stream), device::Body::Emulator(machine)) => unsafe {
@@ -135,6 +149,18 @@ impl Stream {
         }
         self.count_step();
         Ok(())
+    }
+
+    /// Runs `work`; what launches that it enqueues on this stream touch within `window` stays in the part of the L2 that was
+    /// set aside, as far as there is room.
+    pub fn keeping<R>(&self, window: Window, work: impl FnOnce() -> R) -> R {
+        *self.window() = Some(window);
+        let _ending = NoWindow(self);
+        work()
+    }
+
+    fn window(&self) -> std::sync::MutexGuard<'_, Option<Window>> {
+        self.window.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs `work`, which enqueues launches on this stream, with the address of at least `len` f32 of scratch. The content
@@ -235,6 +261,15 @@ impl Stream {
         if self.is_capturing() {
             self.capturing.fetch_add(1, Ordering::Relaxed);
         }
+    }
+}
+
+/// Ends [`Stream::keeping`], even where its work panicked.
+struct NoWindow<'a>(&'a Stream);
+
+impl Drop for NoWindow<'_> {
+    fn drop(&mut self) {
+        *self.0.window() = None;
     }
 }
 

@@ -3,15 +3,17 @@
 use std::collections::BTreeSet;
 
 use serde::Serialize;
+use varve_gpu::mmvq::Format;
 
 use super::progress::bar;
 use super::{CliError, Global};
 use crate::backend::Device;
 use crate::measure::case::{MeasureError, Prepared};
 use crate::measure::copy::copy_bandwidth;
+use crate::measure::mmvq::InL2;
 use crate::measure::mmvq_rows;
 use crate::measure::paired::{Times, alternate};
-use crate::measure::plan::{self, Planned};
+use crate::measure::plan::{self, Matrix, Planned};
 use crate::measure::thresholds::{self, Figure};
 use crate::ops;
 use crate::ops::delta_rec::DELTA_REC;
@@ -35,6 +37,16 @@ pub struct Args {
     /// Key heads and value heads of the family delta, the latter a multiple of the former
     #[arg(long, num_args = 2, value_names = ["KEY", "VALUE"])]
     heads: Vec<usize>,
+    /// Of family mmvq only these matrices, as FORMAT:COLUMNSxROWS (q6_k:2560x10240); without --l2 cold
+    #[arg(long, num_args = 1.., value_parser = matrix)]
+    matrix: Vec<Matrix>,
+    /// Of family mmvq what the L2 holds when a call starts: other matrices, the call's own, or what is left of it behind reads of
+    /// other weights, without and with a part of the L2 set aside for it
+    #[arg(long, num_args = 1.., value_parser = clap::builder::PossibleValuesParser::new(InL2::NAMES))]
+    l2: Vec<String>,
+    /// MB of other weights that are read between calls, for --l2 gap and persist
+    #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    gap_mb: u16,
     /// Rounds that count; three more come before them
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..=1000))]
     rounds: u16,
@@ -81,6 +93,43 @@ struct Row<'a> {
     driver: &'a str,
 }
 
+/// A case that this device cannot run.
+#[derive(Serialize)]
+struct Skipped<'a> {
+    op: &'a str,
+    case: &'a str,
+    skipped: &'a str,
+}
+
+/// A matrix by its format, columns and rows.
+fn matrix(text: &str) -> Result<Matrix, String> {
+    let how = || format!("`{text}` is no matrix; write FORMAT:COLUMNSxROWS, for example q6_k:2560x10240");
+    let (name, sizes) = text.split_once(':').ok_or_else(how)?;
+    let (n_in, n_out) = sizes.split_once('x').ok_or_else(how)?;
+    let names = || Format::ALL.map(Format::name).join(", ");
+    let format = Format::ALL.into_iter().find(|format| format.name() == name);
+    let format = format.ok_or_else(|| format!("`{name}` is no format; known: {}", names()))?;
+    let (n_in, n_out): (usize, usize) = (n_in.parse().map_err(|_| how())?, n_out.parse().map_err(|_| how())?);
+    let values = format.block().0;
+    if n_in == 0 || !n_in.is_multiple_of(values) || n_out == 0 || n_in.saturating_mul(n_out) > 1 << 32 {
+        return Err(format!("{name} has columns in multiples of {values}, and 2^32 values are the most here"));
+    }
+    Ok((format, [n_in, n_out]))
+}
+
+/// The cases that the arguments name.
+fn plan(device: &Device, family: &str, heads: Option<[usize; 2]>, args: &Args) -> Result<Vec<Planned>, CliError> {
+    let all = if args.matrix.is_empty() && args.l2.is_empty() {
+        plan::family(family, device, &args.tokens, heads).unwrap_or_default()
+    } else if family == "mmvq" {
+        let states: Vec<_> = args.l2.iter().filter_map(|name| InL2::named(name, args.gap_mb)).collect();
+        plan::mmvq_of(device, &args.tokens, &args.matrix, &states)
+    } else {
+        return Err(CliError::Usage(format!("--matrix and --l2 are for the family mmvq, not for `{family}`")));
+    };
+    Ok(all.into_iter().filter(|case| args.op.as_deref().is_none_or(|op| op == case.op())).collect())
+}
+
 /// Runs the command.
 pub fn run(global: &Global, args: &Args) -> Result<(), CliError> {
     let all = ops::list();
@@ -107,11 +156,7 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CliError> {
         return Err(CliError::Usage(format!("--heads is for the family delta, not for {family}")));
     }
     let device = global.open()?;
-    let cases: Vec<_> = plan::family(family, &device, &args.tokens, heads)
-        .into_iter()
-        .flatten()
-        .filter(|case| args.op.as_deref().is_none_or(|op| op == case.op()))
-        .collect();
+    let cases = plan(&device, family, heads, args)?;
     if cases.is_empty() {
         return Err(CliError::Usage(format!("no case of the family `{family}` is of this operation and token count")));
     }
@@ -123,7 +168,16 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CliError> {
     let progress = bar(cases.len(), out.is_json());
     let (mut figures, mut products) = (Vec::new(), Vec::new());
     for planned in cases {
-        let (case, times) = measure(&device, planned, args).map_err(CliError::failed)?;
+        let (case, times) = match measure(&device, planned, args) {
+            Err(error) if error.is_of_device() => {
+                let (op, case, skipped) = (planned.op(), format!("{planned:?}"), error.to_string());
+                let row = Skipped { op, case: &case, skipped: &skipped };
+                progress.suspend(|| out.row(&row, || format!("{op}, {case}: skipped, {skipped}")))?;
+                progress.inc(1);
+                continue;
+            }
+            measured => measured.map_err(CliError::failed)?,
+        };
         let floor = case.floor();
         let floor_us = floor.bytes_us(bandwidth);
         progress.suspend(|| -> Result<(), CliError> {
@@ -208,4 +262,26 @@ fn measure(device: &Device, case: Planned, args: &Args) -> Result<(Box<dyn Prepa
     let mut case = case.prepare(device, &wanted)?;
     let times = alternate(case.arms().len(), 3, args.rounds.into(), |arm| case.time(arm))?;
     Ok((case, times))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn matrices_are_read_and_refused() {
+        assert_eq!(matrix("q6_k:2560x10240"), Ok((Format::Q6_K, [2560, 10_240])));
+        for (text, why) in [
+            ("q6_k", "is no matrix"),
+            ("q6_k:2560", "is no matrix"),
+            ("q6_k:2560x-1", "is no matrix"),
+            ("q7_k:2560x1", "is no format; known: q8_0"),
+            ("q6_k:2561x1", "multiples of 256"),
+            ("q6_k:2560x0", "multiples of 256"),
+            ("q8_0:32x999999999999", "2^32"),
+        ] {
+            let error = matrix(text).expect_err(text);
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
 }

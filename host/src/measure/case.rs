@@ -68,6 +68,14 @@ pub enum MeasureError {
     },
 }
 
+impl MeasureError {
+    /// Whether the device lacks what the case needs: other cases have figures all the same.
+    #[must_use]
+    pub fn is_of_device(&self) -> bool {
+        matches!(self, Self::Backend(BackendError::NeedsCuda { .. } | BackendError::Lacks { .. }))
+    }
+}
+
 /// Runs `work` between two events and returns the microseconds between them.
 ///
 /// # Errors

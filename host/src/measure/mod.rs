@@ -6,6 +6,7 @@ pub mod commit;
 pub mod copy;
 pub mod dequantize;
 pub mod floor;
+mod gap;
 pub mod mmvq;
 pub mod mmvq_rows;
 mod operands;

@@ -5,7 +5,7 @@ use varve_gpu::mmvq::Format;
 use super::attend::{Attend, AttendCase};
 use super::case::{MeasureError, Prepared};
 use super::dequantize::{Dequantize, DequantizeCase};
-use super::mmvq::{Mmvq, MmvqCase};
+use super::mmvq::{InL2, Mmvq, MmvqCase};
 use super::product::{Product, ProductCase};
 use super::scores::{Scores, ScoresCase};
 use super::topk::{Topk, TopkCase};
@@ -149,12 +149,11 @@ pub fn family(name: &str, device: &Device, tokens: &[usize], heads: Option<[usiz
 /// engines are read on warm too.
 pub fn mmvq(device: &Device, columns: &[usize]) -> Vec<Planned> {
     let emulated = device.caps().is_emulator;
-    let counts: &[usize] = if emulated { &[1, 3] } else { &[1, 2, 3, 4, 5, 8] };
-    let counts = if columns.is_empty() { counts } else { columns };
+    let counts = vector_counts(emulated, columns);
     let case = |format, [n_in, n_out]: [usize; 2], columns, is_cold| {
-        Planned::Mmvq(MmvqCase { format, n_in, n_out, columns, is_cold })
+        let in_l2 = if is_cold { InL2::Cold } else { InL2::Warm };
+        Planned::Mmvq(MmvqCase { format, n_in, n_out, columns, in_l2 })
     };
-    let counts: Vec<usize> = counts.iter().copied().filter(|n| (1..=8).contains(n)).collect();
     if emulated {
         let of = |format| counts.iter().map(move |&n| case(format, [512, 64], n, n == 1));
         return Format::ALL.into_iter().flat_map(of).collect();
@@ -171,6 +170,31 @@ pub fn mmvq(device: &Device, columns: &[usize]) -> Vec<Planned> {
         }
     }
     plan
+}
+
+/// Matrices that are named, each in the named states of the L2; without names the model's, cold.
+pub fn mmvq_of(device: &Device, columns: &[usize], matrices: &[Matrix], states: &[InL2]) -> Vec<Planned> {
+    let counts = vector_counts(device.caps().is_emulator, columns);
+    let own = || MMVQ_SHAPES.iter().flat_map(|(format, shapes)| shapes.iter().map(|&shape| (*format, shape)));
+    let matrices: Vec<Matrix> = if matrices.is_empty() { own().collect() } else { matrices.to_vec() };
+    let states = if states.is_empty() { &[InL2::Cold] } else { states };
+    let mut plan = Vec::new();
+    for (format, [n_in, n_out]) in matrices {
+        for &columns in &counts {
+            let case = |&in_l2| Planned::Mmvq(MmvqCase { format, n_in, n_out, columns, in_l2 });
+            plan.extend(states.iter().map(case));
+        }
+    }
+    plan
+}
+
+/// Format, columns and rows of a quantized matrix.
+pub type Matrix = (Format, [usize; 2]);
+
+fn vector_counts(emulated: bool, wanted: &[usize]) -> Vec<usize> {
+    let usual: &[usize] = if emulated { &[1, 3] } else { &[1, 2, 3, 4, 5, 8] };
+    let counts = if wanted.is_empty() { usual } else { wanted };
+    counts.iter().copied().filter(|n| (1..=8).contains(n)).collect()
 }
 
 /// Columns and rows of the matrices that a format is measured on.

@@ -3,7 +3,7 @@
 use varve_gpu::mmvq::{Format, Instance, fused, mma, plain, plain_slot, wide};
 
 use super::checks::axis;
-use super::mmvq_product::QuantizedProductSizes;
+use super::mmvq_product::{QuantizedProductSizes, Rows};
 use crate::backend::{Launch, View};
 
 impl QuantizedProductSizes {
@@ -14,9 +14,15 @@ impl QuantizedProductSizes {
     }
 }
 
-/// Blocks of four warps for `rows` matrix rows a block.
-pub(super) fn launch(n_out: usize, rows: usize) -> Launch {
-    Launch::new(axis(n_out.div_ceil(rows)), plain::BOUNDS.threads)
+/// Blocks of four warps for `rows` rows a block, those of a second matrix behind those of the first.
+pub(super) fn launch(ask: &QuantizedProductSizes, rows: usize) -> Launch {
+    let all = if ask.rows == Rows::Pair { 2 * span(ask.n_out) } else { ask.n_out };
+    Launch::new(axis(all.div_ceil(rows)), plain::BOUNDS.threads)
+}
+
+/// Number of the first row of a second matrix: every block has rows of one of them.
+pub(super) const fn span(n_out: usize) -> usize {
+    n_out.next_multiple_of(16)
 }
 
 type Found = Result<&'static Instance, String>;
@@ -45,6 +51,12 @@ pub(super) fn hoisted(ask: &QuantizedProductSizes, list: &'static [Instance], ro
     interleaved(ask, list, rows)
 }
 
+/// Refused where rows come in runs or tiles of one matrix.
+fn of_one_matrix(ask: &QuantizedProductSizes) -> Result<(), String> {
+    let why = "brings all rows of one matrix in order, not chosen ones or those of two matrices";
+    if ask.rows == Rows::All { Ok(()) } else { Err(why.into()) }
+}
+
 /// Whether `fused` can load the vectors as they are.
 pub(super) fn takes_as_they_are(x: &View<'_, f32, 2>) -> bool {
     x.is_aligned(16) && (x.dims[0] == 1 || x.strides[0].is_multiple_of(4))
@@ -54,6 +66,7 @@ const NOT_AS_THEY_ARE: &str = "the vectors are not there in f32, 16 bytes aligne
 
 /// The instance of `fused`. It quantizes one or two vectors itself, and takes more as they are quantized.
 pub(super) fn fusing(ask: &QuantizedProductSizes) -> Found {
+    of_one_matrix(ask)?;
     if ask.columns <= fused::QUANTIZES && !ask.as_they_are {
         return Err(NOT_AS_THEY_ARE.into());
     }
@@ -89,6 +102,7 @@ fn wide_block(ask: &QuantizedProductSizes) -> Option<wide::Block> {
 
 /// The instance of `wide`, which quantizes its one vector itself.
 pub(super) fn by_64_values(ask: &QuantizedProductSizes) -> Found {
+    of_one_matrix(ask)?;
     if !ask.as_they_are {
         return Err(NOT_AS_THEY_ARE.into());
     }
@@ -110,6 +124,7 @@ pub(super) fn wide_launch(ask: &QuantizedProductSizes) -> Launch {
 
 /// The instance of `mma`, which quantizes all vectors itself.
 pub(super) fn on_tensor_cores(ask: &QuantizedProductSizes) -> Found {
+    of_one_matrix(ask)?;
     if !ask.as_they_are {
         return Err(NOT_AS_THEY_ARE.into());
     }

@@ -14,6 +14,17 @@ use super::mmvq_quantize::{MMVQ_QUANTIZE, Quantized, QuantizedMut, columns, il_w
 use super::tuning::mmvq_rows::{PLAIN, rows_for};
 use crate::backend::{Caps, Stream, View, ViewMut};
 
+/// Whose rows a call computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rows {
+    /// All of one matrix, in order.
+    All,
+    /// Those of one matrix that a list names.
+    Chosen,
+    /// All of two matrices, each in order.
+    Pair,
+}
+
 /// Sizes of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct QuantizedProductSizes {
@@ -21,8 +32,10 @@ pub struct QuantizedProductSizes {
     pub format: Format,
     /// Its columns.
     pub n_in: usize,
-    /// Its rows.
+    /// Its rows, or how many are chosen.
     pub n_out: usize,
+    /// Whose they are.
+    pub rows: Rows,
     /// Vectors.
     pub columns: usize,
     /// Whether the vectors have an interleaved copy.
@@ -47,7 +60,15 @@ impl QuantizedProductSizes {
             FUSED if fused_shared(format, columns, n_in) > caps.shared_optin_bytes => "il_r2",
             wanted => wanted,
         });
-        Self { format, n_in, n_out, columns, interleaved: true, as_they_are: true, sms: caps.sms, wanted }
+        let rows = Rows::All;
+        Self { format, n_in, n_out, rows, columns, interleaved: true, as_they_are: true, sms: caps.sms, wanted }
+    }
+
+    /// The same sizes for these rows; where `fused` would be taken for all of one matrix, `il_r2` is.
+    #[must_use]
+    pub fn of(self, rows: Rows) -> Self {
+        let wanted = if rows != Rows::All && self.wanted == FUSED { "il_r2" } else { self.wanted };
+        Self { rows, wanted, ..self }
     }
 }
 
@@ -56,7 +77,7 @@ macro_rules! variant {
         Variant {
             name: $name,
             kernel: |ask| $find(ask, $list, $rows).map(|instance| instance.kernel),
-            launch: |ask| launch(ask.n_out, 4 * $rows),
+            launch: |ask| launch(ask, 4 * $rows),
             staged: None,
             needs: Needs { cc: 80, spread: Spread::Any },
             preferred: Preferred::Tabled(|ask| ask.wanted),
@@ -130,7 +151,7 @@ pub static MMVQ_PRODUCT: Table<QuantizedProductSizes, ProductParams> = Table {
         Variant::base(
             PLAIN,
             |ask| based(ask).map(|instance| instance.kernel),
-            |ask| launch(ask.n_out, based(ask).map_or(1, |instance| base_rows(ask, instance))),
+            |ask| launch(ask, based(ask).map_or(1, |instance| base_rows(ask, instance))),
         ),
     ],
 };
@@ -162,6 +183,27 @@ pub fn product(
     add: &Add<'_>,
     y: &mut ViewMut<'_, f32, 2>,
 ) -> Result<&'static str, OpError> {
+    let (sizes, params) = checked(pick, stream, (w, w.n_out), x, add, y)?;
+    if w.n_out == 0 {
+        return Ok(MMVQ_PRODUCT.base().name);
+    }
+    // SAFETY: shapes, strides and alignment were checked; variants that read the copy or more than 2-byte alignment have
+    // no instance where it is not there; views borrow their buffers, and y's exclusively.
+    unsafe { MMVQ_PRODUCT.enqueue(pick, stream, &sizes, params) }
+}
+
+/// Sizes and parameters of a call for `rows` rows of y, all operands checked.
+///
+/// # Errors
+/// As [`product`].
+pub(super) fn checked(
+    pick: Pick<'_>,
+    stream: &Stream,
+    (w, rows): (&QuantizedMatrix<'_>, usize),
+    x: &Quantized<'_>,
+    add: &Add<'_>,
+    y: &mut ViewMut<'_, f32, 2>,
+) -> Result<(QuantizedProductSizes, ProductParams), OpError> {
     let op = MMVQ_PRODUCT.op;
     let (values, _) = w.format.block();
     let (vectors, n_in) = (columns(op, x.columns)?, length(op, w.n_in, values)?);
@@ -169,7 +211,7 @@ pub fn product(
         let got = format!("{} for a matrix of {} columns", x.n_in, w.n_in);
         return Err(OpError::Value { op, what: "length of the vectors", got, rule: "they must be equal" });
     }
-    let n_out = count(op, "rows", w.n_out, i32::MAX as u32)?;
+    let n_out = count(op, "rows", rows, i32::MAX as u32)?;
     w.expect(op, "w")?;
     let x_stride = match &x.x {
         Some(view) => {
@@ -186,35 +228,35 @@ pub fn product(
         il.expect_dense(op, "il")?;
         aligned(op, "il", il.is_aligned(16))?;
     }
-    y.expect(op, "y", [x.columns, w.n_out])?;
+    y.expect(op, "y", [x.columns, rows])?;
     let y_stride = row_stride(op, "y strides", y.strides, 1)?;
     let (added, add_stride) = add.to(op, y)?;
-    if w.n_out == 0 {
-        return Ok(MMVQ_PRODUCT.base().name);
-    }
     let caps = stream.device().caps();
     let sizes = QuantizedProductSizes {
         interleaved: x.il.is_some(),
         as_they_are: x.x.as_ref().is_some_and(takes_as_they_are),
-        ..QuantizedProductSizes::on(caps, pick, w.format, [w.n_in, w.n_out], x.columns)
+        ..QuantizedProductSizes::on(caps, pick, w.format, [w.n_in, rows], x.columns)
     };
     let params = ProductParams {
         w: w.bytes.ptr(),
+        w2: std::ptr::null(),
+        ids: std::ptr::null(),
         x: x.x.map_or(std::ptr::null(), |x| x.ptr()),
         q8: x.q8.ptr(),
         il: x.il.map_or(std::ptr::null(), |il| il.ptr()),
         y: y.ptr_mut(),
+        y2: std::ptr::null_mut(),
         add: added,
         n_in,
         n_out,
+        rows: n_out,
+        span: u32::MAX,
         columns: vectors,
         y_stride,
         add_stride,
         x_stride,
     };
-    // SAFETY: shapes, strides and alignment were checked; variants that read the copy or more than 2-byte alignment have
-    // no instance where it is not there; views borrow their buffers, and y's exclusively.
-    unsafe { MMVQ_PRODUCT.enqueue(pick, stream, &sizes, params) }
+    Ok((sizes, params))
 }
 
 /// Vectors of one or more products, which are quantized once for all of them, as far as one needs it.

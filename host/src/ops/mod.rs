@@ -25,6 +25,7 @@ pub mod hyper_mix;
 pub mod hyper_squeeze;
 pub mod hyper_write;
 mod mmvq_instances;
+pub mod mmvq_picked;
 pub mod mmvq_product;
 pub mod mmvq_quantize;
 pub mod moe_combine;

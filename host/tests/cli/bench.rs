@@ -54,3 +54,22 @@ fn the_family_is_that_of_the_operation() {
     let arms: Vec<_> = rows[1..].iter().map(|row| row["variant"].as_str().unwrap()).collect();
     assert_eq!(arms, ["rows2", "rows8", "mma_narrow", "mma"]);
 }
+
+#[test]
+fn products_are_timed_behind_reads_of_neighbours() {
+    let of = |states: &[&str]| {
+        let what =
+            ["bench", "--device", "emulator", "--json", "--op", "mmvq.product", "--variant", "il_r2", "--tokens", "1"];
+        let more = ["--rounds", "1", "--matrix", "q8_0:64x8", "--gap-mb", "1", "--l2"];
+        varve(&[&what[..], &more, states].concat())
+    };
+    let ran = of(&["gap", "persist"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let rows = ran.rows();
+    assert_eq!(rows.len(), 1 + 2 + 1, "a line of the device, two arms, a case left out: {rows:?}");
+    assert!(rows[1]["case"].as_str().unwrap().contains("behind reads of 1 MB"), "{}", rows[1]);
+    assert!(rows[3]["skipped"].as_str().unwrap().contains("needs a CUDA device"), "{}", rows[3]);
+    varve(&["bench", "--family", "delta", "--l2", "gap"]).refused_naming(&["--l2", "`delta`"]);
+    varve(&["bench", "--family", "mmvq", "--l2", "tepid"]).refused_naming(&["tepid", "persist"]);
+    varve(&["bench", "--family", "mmvq", "--matrix", "q6_k:100x1"]).refused_naming(&["multiples of 256"]);
+}

@@ -88,6 +88,9 @@ unsafe extern "C" {
     pub fn cuDevicePrimaryCtxRelease_v2(device: CUdevice) -> Code;
     pub fn cuCtxSetCurrent(context: CUcontext) -> Code;
     pub fn cuCtxSynchronize() -> Code;
+    pub fn cuCtxGetLimit(value: *mut usize, limit: c_int) -> Code;
+    pub fn cuCtxSetLimit(limit: c_int, value: usize) -> Code;
+    pub fn cuCtxResetPersistingL2Cache() -> Code;
     pub fn cuModuleLoadDataEx(
         module: *mut CUmodule,
         image: *const c_void,

@@ -20,7 +20,7 @@ const LOG_BYTES: usize = 16 << 10;
 pub struct Context {
     pub(super) spec: String,
     pub(super) caps: Caps,
-    device: CUdevice,
+    pub(super) device: CUdevice,
     raw: CUcontext,
     module: Option<RawModule>,
     pub(super) module_sm: u32,
@@ -118,7 +118,7 @@ impl Context {
     }
 
     /// Says what went wrong while something was given back. A lost device was reported where that was found.
-    pub(super) fn closed(&self, what: &str, outcome: Result<(), BackendError>) {
+    pub fn closed(&self, what: &str, outcome: Result<(), BackendError>) {
         match outcome {
             Ok(()) => {}
             Err(BackendError::Lost(_)) => tracing::debug!("{}: {what} left to a lost device", self.spec),

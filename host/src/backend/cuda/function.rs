@@ -2,9 +2,10 @@
 
 use super::super::error::{BackendError, Code, LaunchError, LaunchShape};
 use super::super::history::Enqueued;
+use super::super::stream::How;
 use super::api;
 use super::context::Context;
-use super::early;
+use super::extended::{self, Attribute};
 use super::stream::Stream;
 use cuda_std::launch::KernelInfo;
 use cust::sys::{CUfunction, CUfunction_attribute};
@@ -116,7 +117,7 @@ impl Context {
         Ok(())
     }
 
-    /// Enqueues the kernel on the stream. Limits of grid and block were checked by the caller. An `early` one may start
+    /// Enqueues the kernel on the stream. Limits of grid and block were checked by the caller. An early one may start
     /// before the launch ahead of it has ended, where device and driver can.
     ///
     /// # Safety
@@ -126,7 +127,7 @@ impl Context {
         stream: &Stream,
         info: &KernelInfo,
         shape: LaunchShape,
-        early: bool,
+        how: How,
         params: *const c_void,
     ) -> Result<(), LaunchError> {
         let spec = || self.spec.clone();
@@ -151,14 +152,16 @@ impl Context {
         }
         let mut arguments = [params.cast_mut()];
         let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (launch.grid, launch.block);
-        let started = if early && self.caps.cc >= 90 {
+        let early = (how.early && self.caps.cc >= 90).then(Attribute::early);
+        let attributes: Vec<_> = early.into_iter().chain(how.window.map(Attribute::window)).collect();
+        let started = if attributes.is_empty() {
+            None
+        } else {
             // SAFETY: the entry has one parameter, which the driver copies during the call; function and stream are of this
             // context. What the kernel does with it is the caller's contract.
-            unsafe { early::launch(function.raw, stream.raw(), shape, arguments.as_mut_ptr()) }
-        } else {
-            None
+            unsafe { extended::launch(function.raw, stream.raw(), shape, &attributes, arguments.as_mut_ptr()) }
         };
-        let call = if started.is_some() { early::CALL } else { "cuLaunchKernel" };
+        let call = if started.is_some() { extended::CALL } else { "cuLaunchKernel" };
         // SAFETY: as above.
         let code = started.unwrap_or_else(|| unsafe {
             api::cuLaunchKernel(

@@ -7,7 +7,7 @@ use varve_gpu::mmvq::Format;
 
 use super::super::delta_rec::DATA;
 use super::operand::{Added, LAWS, Layout, Loaded, Matrix};
-use super::{Case, Expected, Promised, Scale, Values, prove, variants};
+use super::{Case, Expected, Promised, Scale, Values, mmvq_picked, prove, variants};
 use crate::backend::{BackendError, Device};
 use crate::ops::dispatch::Pick;
 use crate::ops::mmvq_product::{MMVQ_PRODUCT, QuantizedMatrix, QuantizedProductSizes, product, quantizes_itself};
@@ -146,7 +146,7 @@ pub const QUANTIZE: Operation = Operation {
 
 /// What matrix and vectors of a case hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Data {
+pub(super) enum Data {
     /// Any bytes, block scales of ordinary size, normal activations.
     Random,
     /// A row full of one byte, activations all 1 or all -1: the largest integers.
@@ -212,17 +212,17 @@ const SEEN: usize = 64;
 
 /// One product.
 #[derive(Clone)]
-struct Product {
-    format: Format,
-    n_in: usize,
-    n_out: usize,
-    columns: usize,
-    data: Data,
-    added: Added,
+pub(super) struct Product {
+    pub format: Format,
+    pub n_in: usize,
+    pub n_out: usize,
+    pub columns: usize,
+    pub data: Data,
+    pub added: Added,
 }
 
 impl Product {
-    fn name(&self) -> String {
+    pub fn name(&self) -> String {
         let Self { format, n_in, n_out, columns, data, added } = self;
         format!("{}/{}/T={columns}/{n_in}x{n_out}{}", data.name(), format.name(), added.suffix())
     }
@@ -232,7 +232,7 @@ impl Product {
         self.n_in / values * bytes
     }
 
-    fn weights(&self, row: usize) -> Vec<u8> {
+    pub fn weights(&self, row: usize) -> Vec<u8> {
         let random = Random::new(DATA + self.n_in as u64, Array::Output);
         let (row_bytes, (_, bytes)) = (self.row_bytes(), self.format.block());
         let word = |i: usize| random.bits(((row * row_bytes) / 8 + row + i) as u64);
@@ -246,7 +246,7 @@ impl Product {
         out
     }
 
-    fn x(&self) -> Matrix<f32> {
+    pub fn x(&self) -> Matrix<f32> {
         let mut x = Matrix::random(1, Layout::Dense, [self.columns, self.n_in], &LAWS[0]);
         for (at, v) in x.values.iter_mut().enumerate() {
             *v = self.data.value(f64::from(*v), at / self.n_in, at % self.n_in);
@@ -254,9 +254,9 @@ impl Product {
         x
     }
 
-    /// What is added, or what y holds before.
-    fn other(&self) -> Matrix<f32> {
-        Matrix::random(3, Layout::Odd, [self.columns, self.n_out], &LAWS[0])
+    /// What is added to so many rows, or what y holds there before.
+    pub fn other_of(&self, rows: usize) -> Matrix<f32> {
+        Matrix::random(3, Layout::Odd, [self.columns, rows], &LAWS[0])
     }
 
     fn seen(&self) -> Vec<usize> {
@@ -302,9 +302,9 @@ impl Case for Product {
             n_out: self.n_out,
             n_in: self.n_in,
         };
-        let other = Loaded::of(device, &self.other())?;
+        let other = Loaded::of(device, &self.other_of(self.n_out))?;
         let mut y = match self.added {
-            Added::Itself => Loaded::of(device, &self.other())?,
+            Added::Itself => Loaded::of(device, &self.other_of(self.n_out))?,
             _ => Loaded::blank(device, 2, Layout::Odd, [self.columns, self.n_out])?,
         };
         for piece in pieces {
@@ -339,7 +339,7 @@ impl Case for Product {
         let x = self.x();
         let columns: Vec<_> = (0..self.columns).map(|c| reference::blocks(&reference::quantize(x.row(c)))).collect();
         let weights: Vec<_> = self.seen().into_iter().map(|row| (row, self.weights(row))).collect();
-        let other = self.other();
+        let other = self.other_of(self.n_out);
         let (mut exact, mut near) = (Vec::new(), Vec::new());
         for (c, x) in columns.iter().enumerate() {
             for (row, w) in &weights {
@@ -395,6 +395,6 @@ pub const PRODUCT: Operation = Operation {
     variants: || MMVQ_PRODUCT.listed().1,
     works: |scale| {
         let work = |case: Product| Work::new(case.name(), move |context, name| prove(context, name, &case));
-        products(scale).into_iter().map(work).collect()
+        products(scale).into_iter().map(work).chain(mmvq_picked::works(scale)).collect()
     },
 };

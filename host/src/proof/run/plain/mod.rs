@@ -15,6 +15,7 @@ pub(super) mod dequantize;
 pub(super) mod experts;
 pub(super) mod hyper;
 pub(super) mod mmvq;
+mod mmvq_picked;
 pub(super) mod moe;
 pub(super) mod norm;
 mod operand;
