@@ -155,12 +155,7 @@ fn prove(context: &Context<'_>, name: &str, case: &dyn Case) -> Vec<Row> {
     }
     let ([op, base], expected) = (case.names(), case.expected());
     let row_of = |(variant, exactness): Promised| {
-        let mut row = Row::new((op, variant, base), exactness, name, context.device().spec(), context.devices.seeds());
-        if let Err(flaw) = check(context, case, &mut row, exactness, &expected) {
-            row.bit_equal = false;
-            row.fail("", flaw);
-        }
-        row
+        context.row((op, variant, base), exactness, name, |row| check(context, case, row, exactness, &expected))
     };
     variants.into_iter().map(row_of).collect()
 }

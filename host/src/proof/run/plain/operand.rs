@@ -248,6 +248,15 @@ pub fn vector<T: Pod>(buffer: &Buffer<T>) -> Result<View<'_, T, 1>, BackendError
     Ok(buffer.view([buffer.len()])?)
 }
 
+/// Some rows of a dense matrix, to read.
+pub fn rows<'a, T: Pod>(
+    buffer: &'a Buffer<T>,
+    rows: &Range<usize>,
+    width: usize,
+) -> Result<View<'a, T, 2>, BackendError> {
+    Ok(buffer.view_strided(rows.start * width, [rows.len(), width], [width, 1])?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
