@@ -67,6 +67,10 @@ trait Case {
     fn variants(&self, context: &Context<'_>) -> Vec<Promised>;
     /// Tokens that the call may be cut into; 1 where it cannot be cut.
     fn tokens(&self) -> usize;
+    /// The ways in which they are cut.
+    fn cuts(&self) -> Vec<Vec<Range<usize>>> {
+        cuts(self.tokens())
+    }
     /// Runs the pieces one after the other on fresh buffers; gives all outputs, each with its name.
     fn run(&self, device: &Device, variant: &str, pieces: &[Range<usize>])
     -> Result<Vec<(&'static str, Values)>, Flaw>;
@@ -180,9 +184,10 @@ fn check(
         let got = case.run(&devices[seed % devices.len()], row.variant, &whole())?;
         same(row, &format!("run {seed}"), &first, &got);
     }
-    for pieces in cuts(case.tokens()) {
+    for pieces in case.cuts() {
         let got = case.run(&devices[0], row.variant, &pieces)?;
-        same(row, &format!("cut into {pieces:?}"), &first, &got);
+        let (last, n) = (pieces[pieces.len() - 1].clone(), pieces.len());
+        same(row, &format!("cut into {:?} .. {last:?}, {n} pieces", pieces[0]), &first, &got);
     }
     if !devices[0].caps().is_emulator && case.tokens() <= REPEATED {
         let emulated = case.run(&Device::emulator(EmulatorConfig::default()), row.variant, &whole())?;
