@@ -22,6 +22,7 @@ pub(super) mod ple;
 pub(super) mod qsa_append;
 pub(super) mod routing;
 pub(super) mod scores;
+mod selection;
 pub(super) mod topk;
 
 use std::ops::Range;
