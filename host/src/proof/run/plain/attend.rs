@@ -7,6 +7,7 @@ use std::ops::Range;
 use varve_gpu::qsa::{HEAD_DIM, RATIO, StepRecord, WidthRule, most_cells};
 
 use super::operand::{LAWS, Law, Layout, Loaded, Matrix, rows, vector};
+use super::replay::{self, Varied};
 use super::{Call, Case, Expected, Promised, Values, aligned_works, prove, variants};
 use crate::backend::{BackendError, Device};
 use crate::ops::dispatch::Pick;
@@ -230,6 +231,7 @@ fn cases(scale: Scale) -> Vec<Work> {
     if !scale.is_small() {
         works.extend(LARGE.iter().map(|width| window(width, 8, &LAWS[0])));
     }
+    works.extend(replay::works(scale, Varied::Attend));
     works
 }
 

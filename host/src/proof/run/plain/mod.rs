@@ -20,6 +20,7 @@ pub(super) mod norm;
 mod operand;
 pub(super) mod ple;
 pub(super) mod qsa_append;
+mod replay;
 pub(super) mod routing;
 pub(super) mod scores;
 mod selection;

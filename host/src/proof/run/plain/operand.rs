@@ -217,6 +217,11 @@ impl<T: Pod + Value> Loaded<T> {
         Ok(())
     }
 
+    /// All as nobody had written it.
+    pub fn poison(&mut self) -> Result<(), BackendError> {
+        self.buffer.poison()
+    }
+
     /// The rows without gaps, if they were written and nothing else was.
     pub fn read(&self) -> Result<Vec<T>, Flaw> {
         self.read_first(self.rows)

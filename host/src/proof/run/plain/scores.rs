@@ -5,6 +5,7 @@ use std::ops::Range;
 use varve_gpu::qsa::{INDEX_DIM, INDEX_HEADS, StepRecord, WidthRule};
 
 use super::operand::{LAWS, Law, Layout, Loaded, Matrix, vector};
+use super::replay::{self, Varied};
 use super::{Case, Expected, Promised, Values, prove, selection, variants};
 use crate::backend::Device;
 use crate::ops::dispatch::Pick;
@@ -200,7 +201,8 @@ pub const SCORES: Operation = Operation {
     works: |scale| {
         let work =
             |window: Window| Work::new(window.name(), move |context, name| prove(context, name, &Scores::new(window)));
-        windows(scale).into_iter().map(work).chain(selection::works(scale)).collect()
+        let judged = windows(scale).into_iter().map(work).chain(selection::works(scale));
+        judged.chain(replay::works(scale, Varied::Scores)).collect()
     },
 };
 

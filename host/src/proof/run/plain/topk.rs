@@ -8,6 +8,7 @@ use cuda_std::emulator::memory::POISON;
 use varve_gpu::qsa::{StepRecord, WidthRule, most_cells, topk_reg};
 
 use super::operand::{Layout, Loaded, rows};
+use super::replay::{self, Varied};
 use super::{Case, Expected, Promised, Values, prove, variants};
 use crate::backend::Device;
 use crate::ops::dispatch::Pick;
@@ -156,7 +157,7 @@ pub const TOPK: Operation = Operation {
         }
         let work =
             |sizes: Sizes| Work::new(sizes.to_string(), move |context, name| prove(context, name, &Topk::new(sizes)));
-        cases.into_iter().map(work).collect()
+        cases.into_iter().map(work).chain(replay::works(scale, Varied::Topk)).collect()
     },
 };
 
