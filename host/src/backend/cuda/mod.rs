@@ -5,6 +5,7 @@ mod context;
 mod early;
 mod function;
 mod graph;
+mod hold;
 mod memory;
 mod stream;
 
