@@ -1,8 +1,8 @@
 //! Time of launches by kernel: two events around each, read when the host waits anyway.
 //!
-//! The events keep launches apart that would otherwise overlap, and take about a microsecond each; where the card waits for
-//! the host's next launch, as with small models, that wait is in the figure, too. So a sum is an upper bound, and kernels
-//! of a few microseconds are compared with each other, not with `varve bench`.
+//! The stream is held until some launches are enqueued, so that none waits for the host between its events. These keep launches
+//! apart that would otherwise overlap, and take a microsecond or two: an H200 shows 3.8 us for the smallest kernels. So a sum is an
+//! upper bound, and kernels of a few microseconds are compared with each other, not with `varve bench`.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,6 +11,10 @@ use super::device::Device;
 use super::error::{BackendError, LaunchError};
 use super::event::Event;
 use super::stream::Stream;
+
+/// Launches that wait behind one hold: with their events far fewer than a driver's queue takes, which would wait for the
+/// stream, but enough that the host is done with the next ones before they have run.
+const HELD: usize = 128;
 
 /// Launches of one kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -33,6 +37,8 @@ struct Inner {
     pending: Vec<(&'static str, Event, Event)>,
     /// Events to use again.
     spare: Vec<Event>,
+    /// Launches behind the newest hold.
+    held: usize,
     costs: BTreeMap<&'static str, Cost>,
 }
 
@@ -50,7 +56,7 @@ impl Profile {
         symbol: &'static str,
         enqueue: impl FnOnce() -> Result<(), LaunchError>,
     ) -> Result<(), LaunchError> {
-        let events = self.events().and_then(|(start, end)| stream.record(&start).map(|()| (start, end)));
+        let events = self.events(stream).and_then(|(start, end)| stream.record(&start).map(|()| (start, end)));
         enqueue()?;
         // A card that cannot record has failed, which the call that waits reports.
         if let Ok((start, end)) = events
@@ -61,8 +67,18 @@ impl Profile {
         Ok(())
     }
 
-    fn events(&self) -> Result<(Event, Event), BackendError> {
+    /// Events for a launch, which waits behind a hold.
+    fn events(&self, stream: &Stream) -> Result<(Event, Event), BackendError> {
         let inner = &mut *self.inner();
+        if inner.held == HELD || !stream.is_held() {
+            // Making an event would let a hold go.
+            while inner.spare.len() < 2 * HELD {
+                inner.spare.push(Event::new(&self.device)?);
+            }
+            stream.hold()?;
+            inner.held = 0;
+        }
+        inner.held += 1;
         let mut event = || inner.spare.pop().map_or_else(|| Event::new(&self.device), Ok);
         Ok((event()?, event()?))
     }

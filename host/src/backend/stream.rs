@@ -77,6 +77,23 @@ impl Stream {
         self.profile = Some(profile);
     }
 
+    /// Holds what is enqueued from here on until the host asks the device for anything but launches and records, or holds the
+    /// stream again. The emulator's work has run by then anyway.
+    pub(super) fn hold(&self) -> Result<(), BackendError> {
+        match &self.body {
+            Body::Cuda(stream) => stream.hold(),
+            Body::Emulator(_) => Ok(()),
+        }
+    }
+
+    /// Whether the newest hold lasts.
+    pub(super) fn is_held(&self) -> bool {
+        match &self.body {
+            Body::Cuda(stream) => stream.is_held(),
+            Body::Emulator(_) => false,
+        }
+    }
+
     /// Enqueues a kernel.
     ///
     /// The launch is checked first, in the same way on every device: architecture, grid, block, the kernel's launch
@@ -144,7 +161,12 @@ impl Stream {
             (Body::Emulator(_), device::Body::Cuda { .. }) => unreachable!("a stream is of its device's kind"),
         };
         match &self.profile {
-            Some(profile) if !self.is_capturing() => profile.around(self, info.symbol, launch)?,
+            Some(profile) if !self.is_capturing() => {
+                if let Body::Cuda(stream) = &self.body {
+                    stream.context().prepare(&info, shape)?; // not in the launch's time
+                }
+                profile.around(self, info.symbol, launch)?;
+            }
             _ => launch()?,
         }
         self.count_step();

@@ -1,7 +1,10 @@
-//! Events: time goes forward, streams wait.
+//! Events: time goes forward, streams wait, launches are timed.
+
+use std::sync::Arc;
 
 use super::device;
-use varve::backend::{BackendError, Device, EmulatorConfig, Event};
+use varve::backend::{BackendError, Device, EmulatorConfig, Event, Launch, Profile};
+use varve_gpu::probe::{ProbeParams, memory};
 
 #[test]
 fn time_between_events_goes_forward() {
@@ -75,4 +78,32 @@ fn events_stay_on_their_device() {
     let s = device.stream().unwrap();
     assert!(matches!(s.record(&event), Err(BackendError::OtherDevice { .. })));
     assert!(matches!(s.wait(&event), Err(BackendError::OtherDevice { .. })));
+}
+
+/// More launches than wait behind one hold, with what lets a hold go in their midst: memory, a copy, an answer.
+#[test]
+fn a_profile_times_every_launch_and_nothing_waits_for_ever() {
+    let device = device();
+    let mut s = device.stream().unwrap();
+    let profile = Arc::new(Profile::new(&device));
+    s.set_profile(profile.clone());
+    let numbers: Vec<u32> = (0..512).collect();
+    let (mut a, mut b) = (device.upload(&numbers).unwrap(), device.alloc::<u32>(512).unwrap());
+    for n in 0..400 {
+        let params = ProbeParams { input: a.as_ptr(), output: b.as_mut_ptr() };
+        // SAFETY: one block of 64 threads; both buffers hold 64 rows of 8 words, and nothing else uses them.
+        unsafe { s.launch(&memory::PROBE_SHARED_VECTOR, Launch::new(1, 64), params) }.unwrap();
+        match n {
+            10 => drop(device.upload(&[1u32; 9]).unwrap()),
+            20 => a.copy_from_on(&s, &b).unwrap(),
+            30 => assert_eq!(b.read_on(&s).unwrap()[..8], numbers[..8]),
+            _ => {}
+        }
+    }
+    profile.settle().unwrap();
+    let costs = profile.take();
+    let cost = costs["probe_shared_vector"];
+    assert_eq!((costs.len(), cost.launches), (1, 400));
+    assert!(cost.us > 0.0 && cost.us < 400.0 * 1e5, "{cost:?}");
+    assert!(profile.take().is_empty());
 }

@@ -5,8 +5,9 @@ use varve::backend::{Device, EmulatorConfig};
 use varve::ops::dispatch::{Dispatch, OpError, Pick};
 use varve::ops::qsa_attend::{AttendArgs, Chosen, QSA_ATTEND, attend};
 use varve::ops::qsa_cells::CellKind;
+use varve::ops::qsa_steps::{WORDS, step_records};
 use varve::proof::cells::{CellValues, PageTable};
-use varve_gpu::qsa::{HEAD_DIM, RATIO, StepRecord, WidthRule};
+use varve_gpu::qsa::{HEAD_DIM, RATIO, WidthRule};
 
 const HEADS: usize = 4;
 const KV_HEADS: usize = 2;
@@ -68,8 +69,7 @@ impl Given {
 
     fn by_kernel(&self) -> Vec<f32> {
         let device = Device::emulator(EmulatorConfig::default());
-        let record = StepRecord::at(CELLS as u32 - 1, 2048, WidthRule::BlocksPlusTail);
-        let steps = device.upload(&[record.pos, record.n_kv, record.n_bid, record.width]).unwrap();
+        let steps = device.upload(&step_records(CELLS - 1, 1, 2048, WidthRule::default())).unwrap();
         let (q, projected) = (device.upload(&self.q).unwrap(), device.upload(&self.projected).unwrap());
         let (k, v) = (self.k.load(&device).unwrap(), self.v.load(&device).unwrap());
         let table = device.upload(&self.pages.table).unwrap();
@@ -83,7 +83,7 @@ impl Given {
             v_cells: v.rows(sizes).unwrap(),
             table: table.view([self.pages.table.len()]).unwrap(),
             chosen: Chosen::Seen(CELLS),
-            steps: steps.view([1, 4]).unwrap(),
+            steps: steps.view([1, WORDS]).unwrap(),
             y: y.view_mut([1, width]).unwrap(),
         };
         attend(Pick::Named(QSA_ATTEND.base().name), &device.stream().unwrap(), args).unwrap();

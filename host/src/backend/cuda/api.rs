@@ -121,6 +121,7 @@ unsafe extern "C" {
         params: *mut *mut c_void,
         extra: *mut *mut c_void,
     ) -> Code;
+    pub fn cuLaunchHostFunc(stream: CUstream, function: unsafe extern "C" fn(*mut c_void), data: *mut c_void) -> Code;
     pub fn cuMemAlloc_v2(address: *mut CUdeviceptr, bytes: usize) -> Code;
     pub fn cuMemFree_v2(address: CUdeviceptr) -> Code;
     pub fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> Code;

@@ -7,6 +7,7 @@ use super::super::history::History;
 use super::super::module::{Embedded, ModuleError, embedded_for};
 use super::api::{self, Code};
 use super::function::Function;
+use super::hold::Hold;
 use cust::device::{Device as Card, DeviceAttribute};
 use cust::sys::{CUcontext, CUdevice, CUjit_option, CUmodule};
 use std::collections::HashMap;
@@ -26,6 +27,7 @@ pub struct Context {
     pub(super) module_sm: u32,
     pub(super) functions: RwLock<HashMap<&'static str, Arc<Function>>>,
     pub(super) history: History,
+    pub(super) hold: Hold,
 }
 
 // SAFETY: the driver's handles may be used from any thread; what changes is behind locks.
@@ -87,6 +89,7 @@ impl Context {
             module_sm: embedded.sm,
             functions: RwLock::default(),
             history: History::default(),
+            hold: Hold::default(),
         };
         context.module = Some(context.load_embedded(embedded)?);
         Ok(context)
@@ -102,8 +105,15 @@ impl Context {
         &self.spec
     }
 
-    /// Makes the context current on this thread: every driver call starts with it.
+    /// Makes the context current on this thread, and lets a stream go on that is held: every driver call starts with it,
+    /// but those that only enqueue.
     pub(super) fn bind(&self) -> Result<(), BackendError> {
+        self.hold.let_go();
+        self.enter()
+    }
+
+    /// [`bind`](Self::bind) for calls that enqueue a launch or a record: streams stay held.
+    pub(super) fn enter(&self) -> Result<(), BackendError> {
         // SAFETY: the context lives as long as `self`.
         self.check("cuCtxSetCurrent", unsafe { api::cuCtxSetCurrent(self.raw) })
     }

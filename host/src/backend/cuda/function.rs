@@ -65,6 +65,7 @@ impl Context {
 
     fn set_attribute(&self, f: CUfunction, attribute: CUfunction_attribute, value: u32) -> Result<(), BackendError> {
         let value = c_int::try_from(value).unwrap_or(c_int::MAX);
+        self.bind()?;
         // SAFETY: a function of this context's module.
         self.check("cuFuncSetAttribute", unsafe { api::cuFuncSetAttribute(f, attribute, value) })
     }
@@ -117,6 +118,25 @@ impl Context {
         Ok(())
     }
 
+    /// The kernel, ready for a launch of this shape: what happens once a kernel has happened then.
+    pub fn prepare(&self, info: &KernelInfo, shape: LaunchShape) -> Result<Arc<Function>, LaunchError> {
+        let spec = || self.spec.clone();
+        let function = self.function(info.symbol).map_err(|error| failed(shape, error))?;
+        let function =
+            function.ok_or_else(|| LaunchError::NotInModule { shape, module: self.module_sm, spec: spec() })?;
+        let dynamic_shared = shape.launch.dynamic_shared;
+        let shared = u64::from(function.static_shared) + u64::from(dynamic_shared);
+        if shared > u64::from(self.caps.shared_optin_bytes) {
+            let (what, limit) = ("shared memory of a block", u64::from(self.caps.shared_optin_bytes));
+            return Err(LaunchError::Limit { shape, what, got: shared, limit, spec: spec() });
+        }
+        {
+            let mut state = function.state.lock().unwrap_or_else(PoisonError::into_inner);
+            self.opt_in(&function, &mut state, dynamic_shared).map_err(|error| failed(shape, error))?;
+        }
+        Ok(function)
+    }
+
     /// Enqueues the kernel on the stream. Limits of grid and block were checked by the caller. An early one may start
     /// before the launch ahead of it has ended, where device and driver can.
     ///
@@ -130,26 +150,8 @@ impl Context {
         how: How,
         params: *const c_void,
     ) -> Result<(), LaunchError> {
-        let spec = || self.spec.clone();
-        let failed = |error| match error {
-            BackendError::Lost(lost) => LaunchError::Lost { shape, lost },
-            BackendError::Driver { spec, call, code } => LaunchError::Driver { shape, call, code, spec },
-            other => LaunchError::Setup { shape, error: Box::new(other) },
-        };
-        let function = self.function(info.symbol).map_err(failed)?;
-        let function =
-            function.ok_or_else(|| LaunchError::NotInModule { shape, module: self.module_sm, spec: spec() })?;
-        let launch = shape.launch;
-        let shared = u64::from(function.static_shared) + u64::from(launch.dynamic_shared);
-        if shared > u64::from(self.caps.shared_optin_bytes) {
-            let (what, limit) = ("shared memory of a block", u64::from(self.caps.shared_optin_bytes));
-            return Err(LaunchError::Limit { shape, what, got: shared, limit, spec: spec() });
-        }
-        self.bind().map_err(failed)?;
-        {
-            let mut state = function.state.lock().unwrap_or_else(PoisonError::into_inner);
-            self.opt_in(&function, &mut state, launch.dynamic_shared).map_err(failed)?;
-        }
+        let (function, launch) = (self.prepare(info, shape)?, shape.launch);
+        self.enter().map_err(|error| failed(shape, error))?;
         let mut arguments = [params.cast_mut()];
         let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (launch.grid, launch.block);
         let early = (how.early && self.caps.cc >= 90).then(Attribute::early);
@@ -178,8 +180,17 @@ impl Context {
                 std::ptr::null_mut(),
             )
         });
-        self.check(call, code).map_err(failed)?;
+        self.check(call, code).map_err(|error| failed(shape, error))?;
         self.history.note(stream.number(), Enqueued::Kernel(shape));
         Ok(())
+    }
+}
+
+/// A launch of this shape that ended in `error`.
+fn failed(shape: LaunchShape, error: BackendError) -> LaunchError {
+    match error {
+        BackendError::Lost(lost) => LaunchError::Lost { shape, lost },
+        BackendError::Driver { spec, call, code } => LaunchError::Driver { shape, call, code, spec },
+        other => LaunchError::Setup { shape, error: Box::new(other) },
     }
 }

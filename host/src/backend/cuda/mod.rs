@@ -5,6 +5,7 @@ mod context;
 mod extended;
 mod function;
 mod graph;
+mod hold;
 mod l2;
 mod memory;
 mod stream;

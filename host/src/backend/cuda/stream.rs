@@ -57,7 +57,7 @@ impl Stream {
 
     /// Enqueues the event.
     pub fn record(&self, event: &Event) -> Result<(), BackendError> {
-        self.context.bind()?;
+        self.context.enter()?;
         // SAFETY: both live, of one context.
         self.context.check("cuEventRecord", unsafe { api::cuEventRecord(event.raw, self.raw) })
     }

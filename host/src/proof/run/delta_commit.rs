@@ -86,13 +86,7 @@ fn accept(context: &Context<'_>, name: &str, shape: RecShape, accepted: u32) -> 
         Ok(())
     };
     let row_of = |variant: &'static str, exactness: Exactness| {
-        let names = (DELTA_COMMIT.op, variant, BASE_NAME);
-        let mut row = Row::new(names, exactness, name, context.device().spec(), context.devices.seeds());
-        if let Err(flaw) = prove(&mut row) {
-            row.bit_equal = false;
-            row.fail("", flaw);
-        }
-        row
+        context.row((DELTA_COMMIT.op, variant, BASE_NAME), exactness, name, prove)
     };
     variants.into_iter().map(|variant| row_of(variant.name, variant.exactness)).collect()
 }

@@ -118,12 +118,7 @@ fn prove(context: &Context<'_>, name: &str, shape: NormShape, inputs: &NormInput
     };
     let row_of = |variant: &'static str, exactness: Exactness| {
         let names = (DELTA_OUT_NORM.op, variant, base_name);
-        let mut row = Row::new(names, exactness, name, context.device().spec(), context.devices.seeds());
-        if let Err(flaw) = check(&mut row, variant, exactness) {
-            row.bit_equal = false;
-            row.fail("", flaw);
-        }
-        row
+        context.row(names, exactness, name, |row| check(row, variant, exactness))
     };
     variants.into_iter().map(|variant| row_of(variant.name, variant.exactness)).collect()
 }

@@ -20,7 +20,10 @@ use serde::Serialize;
 
 use crate::backend::Device;
 use crate::ops::dispatch::{Dispatch, Reason, Table, Variant};
+use crate::ops::exactness::Exactness;
 use crate::ops::switches::Switches;
+
+use loaded::Flaw;
 
 pub use devices::Devices;
 pub use row::{Errors, Row};
@@ -188,6 +191,22 @@ impl Context<'_> {
 
     fn wants(&self, variant: &str) -> bool {
         self.variant.is_none_or(|wanted| wanted == variant)
+    }
+
+    /// The row of a variant, as `check` leaves it; `names` are those of operation, variant and what it is compared with.
+    fn row(
+        &self,
+        names: (&'static str, &'static str, &'static str),
+        exactness: Exactness,
+        case: &str,
+        check: impl FnOnce(&mut Row) -> Result<(), Flaw>,
+    ) -> Row {
+        let mut row = Row::new(names, exactness, case, self.device().spec(), self.devices.seeds());
+        if let Err(flaw) = check(&mut row) {
+            row.bit_equal = false;
+            row.fail("", flaw);
+        }
+        row
     }
 
     /// The wanted variants that can run for these sizes. One that the device is too old for is noted as skipped; one that

@@ -6,7 +6,8 @@ use std::ops::Range;
 
 use varve_gpu::qsa::{HEAD_DIM, RATIO, StepRecord, WidthRule, most_cells};
 
-use super::operand::{LAWS, Law, Layout, Loaded, Matrix, vector};
+use super::operand::{LAWS, Law, Layout, Loaded, Matrix, rows, vector};
+use super::replay::{self, Varied};
 use super::{Call, Case, Expected, Promised, Values, aligned_works, prove, variants};
 use crate::backend::{BackendError, Device};
 use crate::ops::dispatch::Pick;
@@ -188,12 +189,8 @@ impl Case for Attend {
         for piece in pieces {
             let chosen = match budget {
                 0 => Chosen::Seen(self.cap),
-                _ => {
-                    let list = ids.view_strided(piece.start * self.cap, [piece.len(), self.cap], [self.cap, 1]);
-                    Chosen::Ids(list.map_err(BackendError::from)?)
-                }
+                _ => Chosen::Ids(rows(&ids, piece, self.cap)?),
             };
-            let steps = steps.view_strided(piece.start * WORDS, [piece.len(), WORDS], [WORDS, 1]);
             let args = AttendArgs {
                 q: q.view(piece)?,
                 gate: gate.view(piece)?,
@@ -202,7 +199,7 @@ impl Case for Attend {
                 v_cells: v.rows(sizes).map_err(BackendError::from)?,
                 table: vector(&table)?,
                 chosen,
-                steps: steps.map_err(BackendError::from)?,
+                steps: rows(&steps, piece, WORDS)?,
                 y: y.view_mut(piece)?,
             };
             stream.poison_scratch()?;
@@ -234,6 +231,7 @@ fn cases(scale: Scale) -> Vec<Work> {
     if !scale.is_small() {
         works.extend(LARGE.iter().map(|width| window(width, 8, &LAWS[0])));
     }
+    works.extend(replay::works(scale, Varied::Attend));
     works
 }
 

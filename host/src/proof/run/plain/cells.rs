@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use varve_gpu::qsa::{HEAD_DIM, RATIO, WidthRule};
 
-use super::operand::{Layout, Loaded, Matrix, vector};
+use super::operand::{Layout, Loaded, Matrix, rows, vector};
 use super::{Case, Expected, Promised, Values, aligned_works, variants};
 use crate::backend::{BackendError, Device};
 use crate::ops::dispatch::Pick;
@@ -81,12 +81,10 @@ impl Case for Store {
         let blank = CellValues::blank(kind, self.pages.pages * kv_heads * RATIO);
         let (mut k_cells, mut v_cells) = (blank.load(device)?, blank.load(device)?);
         for piece in pieces {
-            let rows = [piece.len(), WORDS];
-            let steps = steps.view_strided(piece.start * WORDS, rows, [WORDS, 1]);
             let args = StoreArgs {
                 k: k.view(piece)?,
                 v: v.view(piece)?,
-                steps: steps.map_err(BackendError::from)?,
+                steps: rows(&steps, piece, WORDS)?,
                 k_cells: k_cells.rows_mut(sizes).map_err(BackendError::from)?,
                 v_cells: v_cells.rows_mut(sizes).map_err(BackendError::from)?,
                 table: vector(&table)?,

@@ -21,8 +21,10 @@ pub(super) mod norm;
 mod operand;
 pub(super) mod ple;
 pub(super) mod qsa_append;
+mod replay;
 pub(super) mod routing;
 pub(super) mod scores;
+mod selection;
 pub(super) mod topk;
 
 use std::ops::Range;
@@ -68,6 +70,10 @@ trait Case {
     fn variants(&self, context: &Context<'_>) -> Vec<Promised>;
     /// Tokens that the call may be cut into; 1 where it cannot be cut.
     fn tokens(&self) -> usize;
+    /// The ways in which they are cut.
+    fn cuts(&self) -> Vec<Vec<Range<usize>>> {
+        cuts(self.tokens())
+    }
     /// Runs the pieces one after the other on fresh buffers; gives all outputs, each with its name.
     fn run(&self, device: &Device, variant: &str, pieces: &[Range<usize>])
     -> Result<Vec<(&'static str, Values)>, Flaw>;
@@ -156,12 +162,7 @@ fn prove(context: &Context<'_>, name: &str, case: &dyn Case) -> Vec<Row> {
     }
     let ([op, base], expected) = (case.names(), case.expected());
     let row_of = |(variant, exactness): Promised| {
-        let mut row = Row::new((op, variant, base), exactness, name, context.device().spec(), context.devices.seeds());
-        if let Err(flaw) = check(context, case, &mut row, exactness, &expected) {
-            row.bit_equal = false;
-            row.fail("", flaw);
-        }
-        row
+        context.row((op, variant, base), exactness, name, |row| check(context, case, row, exactness, &expected))
     };
     variants.into_iter().map(row_of).collect()
 }
@@ -186,9 +187,10 @@ fn check(
         let got = case.run(&devices[seed % devices.len()], row.variant, &whole())?;
         same(row, &format!("run {seed}"), &first, &got);
     }
-    for pieces in cuts(case.tokens()) {
+    for pieces in case.cuts() {
         let got = case.run(&devices[0], row.variant, &pieces)?;
-        same(row, &format!("cut into {pieces:?}"), &first, &got);
+        let (last, n) = (pieces[pieces.len() - 1].clone(), pieces.len());
+        same(row, &format!("cut into {:?} .. {last:?}, {n} pieces", pieces[0]), &first, &got);
     }
     if !devices[0].caps().is_emulator && case.tokens() <= REPEATED {
         let emulated = case.run(&Device::emulator(EmulatorConfig::default()), row.variant, &whole())?;

@@ -217,6 +217,11 @@ impl<T: Pod + Value> Loaded<T> {
         Ok(())
     }
 
+    /// All as nobody had written it.
+    pub fn poison(&mut self) -> Result<(), BackendError> {
+        self.buffer.poison()
+    }
+
     /// The rows without gaps, if they were written and nothing else was.
     pub fn read(&self) -> Result<Vec<T>, Flaw> {
         self.read_first(self.rows)
@@ -246,6 +251,15 @@ impl<T: Pod + Value> Loaded<T> {
 /// A dense vector, to read.
 pub fn vector<T: Pod>(buffer: &Buffer<T>) -> Result<View<'_, T, 1>, BackendError> {
     Ok(buffer.view([buffer.len()])?)
+}
+
+/// Some rows of a dense matrix, to read.
+pub fn rows<'a, T: Pod>(
+    buffer: &'a Buffer<T>,
+    rows: &Range<usize>,
+    width: usize,
+) -> Result<View<'a, T, 2>, BackendError> {
+    Ok(buffer.view_strided(rows.start * width, [rows.len(), width], [width, 1])?)
 }
 
 #[cfg(test)]

@@ -7,9 +7,9 @@ use cuda_std::float::{f16_to_f32, f32_to_f16};
 use varve_gpu::qsa::{INDEX_DIM, RATIO, WidthRule};
 
 use super::norm::ANGLES;
-use super::operand::{LAWS, Layout, Loaded, Matrix, vector};
-use super::{Case, Expected, Promised, Values, aligned_works, variants};
-use crate::backend::{BackendError, Device};
+use super::operand::{LAWS, Layout, Loaded, Matrix, rows, vector};
+use super::{Call, Case, Expected, Promised, Values, aligned_works, cuts, prove, variants};
+use crate::backend::Device;
 use crate::ops::attn_norm_rope::RopeTables;
 use crate::ops::dispatch::Pick;
 use crate::ops::qsa_append::{AppendArgs, AppendSizes, QSA_APPEND, append};
@@ -17,7 +17,7 @@ use crate::ops::qsa_steps::{WORDS, step_records};
 use crate::proof::reference::near::Near;
 use crate::proof::reference::norm::{Divisor, norm, rope};
 use crate::proof::run::loaded::Flaw;
-use crate::proof::run::{Context, Operation};
+use crate::proof::run::{Context, Operation, Scale, Work};
 
 const EPS: f32 = 1e-6;
 /// What an output holds that nobody has written.
@@ -54,6 +54,9 @@ const PLACES: &[Place] = &[
     place(0, 32, false, 0),
 ];
 
+/// Tokens of a long call: a thousand blocks, of which the call before has begun the first and the next one ends the last.
+const LONG: usize = 4099;
+
 struct Append {
     place: Place,
     raw: Matrix<f32>,
@@ -64,6 +67,18 @@ struct Append {
 }
 
 impl Append {
+    fn new(call: Call, place: Place) -> Self {
+        let table = |operand| Matrix::random(operand, Layout::Dense, [place.first + call.tokens, place.half], &ANGLES);
+        Self {
+            place,
+            raw: Matrix::random(0, call.layout, [call.tokens, INDEX_DIM], call.law),
+            tail: Matrix::random(1, Layout::Dense, [RATIO - 1, INDEX_DIM], call.law),
+            gain: Matrix::random(9, Layout::Dense, [1, INDEX_DIM], &LAWS[0]),
+            cos: table(7),
+            sin: table(8),
+        }
+    }
+
     fn end(&self) -> usize {
         self.place.first + self.raw.rows
     }
@@ -128,6 +143,15 @@ impl Case for Append {
         self.raw.rows
     }
 
+    /// A long call token by token, too.
+    fn cuts(&self) -> Vec<Vec<Range<usize>>> {
+        let mut all = cuts(self.raw.rows);
+        if self.raw.rows == LONG {
+            all.push((0..LONG).map(|t| t..t + 1).collect());
+        }
+        all
+    }
+
     fn run(
         &self,
         device: &Device,
@@ -140,12 +164,11 @@ impl Case for Append {
             (Loaded::of(device, &self.cos)?, Loaded::of(device, &self.sin)?, Loaded::of(device, &self.tail)?);
         let mut pooled = Loaded::blank(device, 0, Layout::Dense, [self.rows(), INDEX_DIM])?;
         let mut dead = Loaded::blank(device, 0, Layout::Dense, [1, INDEX_DIM])?;
+        let steps = device.upload(&step_records(self.place.first, self.raw.rows, 8, WidthRule::default()))?;
         for piece in pieces {
-            let first = self.place.first + piece.start;
-            let steps = device.upload(&step_records(first, piece.len(), 8, WidthRule::default()))?;
             let args = AppendArgs {
                 raw: raw.view(piece)?,
-                steps: steps.view([piece.len(), WORDS]).map_err(BackendError::from)?,
+                steps: rows(&steps, piece, WORDS)?,
                 gain: vector(&gain)?,
                 tail: tail.all_mut()?,
                 pooled: pooled.all_mut()?,
@@ -178,25 +201,16 @@ impl Case for Append {
     }
 }
 
+fn cases(scale: Scale) -> Vec<Work> {
+    let mut works = aligned_works(scale, PLACES, Append::new);
+    let (call, place) = (Call { tokens: LONG, width: 0, layout: Layout::Dense, law: &LAWS[0] }, PLACES[0]);
+    let name = format!("{}/T={LONG}/{place}", call.law.name);
+    works.push(Work::new(name, move |context, name| prove(context, name, &Append::new(call, place))));
+    works
+}
+
 /// `qsa.append`.
-pub const APPEND: Operation = Operation {
-    op: QSA_APPEND.op,
-    variants: || QSA_APPEND.listed().1,
-    works: |scale| {
-        aligned_works(scale, PLACES, |call, place| {
-            let table =
-                |operand| Matrix::random(operand, Layout::Dense, [place.first + call.tokens, place.half], &ANGLES);
-            Append {
-                place,
-                raw: Matrix::random(0, call.layout, [call.tokens, INDEX_DIM], call.law),
-                tail: Matrix::random(1, Layout::Dense, [RATIO - 1, INDEX_DIM], call.law),
-                gain: Matrix::random(9, Layout::Dense, [1, INDEX_DIM], &LAWS[0]),
-                cos: table(7),
-                sin: table(8),
-            }
-        })
-    },
-};
+pub const APPEND: Operation = Operation { op: QSA_APPEND.op, variants: || QSA_APPEND.listed().1, works: cases };
 
 #[cfg(test)]
 mod tests {
@@ -206,14 +220,8 @@ mod tests {
     /// Other ways to read the definition give other keys, and the parity rows would show each.
     #[test]
     fn rival_readings_of_a_key_differ() {
-        let case = Append {
-            place: place(0, 32, false, 0),
-            raw: Matrix::random(0, Layout::Dense, [8, INDEX_DIM], &LAWS[0]),
-            tail: Matrix::random(1, Layout::Dense, [RATIO - 1, INDEX_DIM], &LAWS[0]),
-            gain: Matrix::random(9, Layout::Dense, [1, INDEX_DIM], &LAWS[0]),
-            cos: Matrix::random(7, Layout::Dense, [8, 32], &ANGLES),
-            sin: Matrix::random(8, Layout::Dense, [8, 32], &ANGLES),
-        };
+        let call = Call { tokens: 8, width: 0, layout: Layout::Dense, law: &LAWS[0] };
+        let case = Append::new(call, place(0, 32, false, 0));
         let cells = Append::cells(1);
         let normed_first = cells.map(|p| case.normed(&case.mean([p; RATIO])));
         let pooled_last: Vec<Near> = (0..INDEX_DIM)

@@ -5,7 +5,8 @@ use std::ops::Range;
 use varve_gpu::qsa::{INDEX_DIM, INDEX_HEADS, StepRecord, WidthRule};
 
 use super::operand::{LAWS, Law, Layout, Loaded, Matrix, vector};
-use super::{Case, Expected, Promised, Values, prove, variants};
+use super::replay::{self, Varied};
+use super::{Case, Expected, Promised, Values, prove, selection, variants};
 use crate::backend::Device;
 use crate::ops::dispatch::Pick;
 use crate::ops::qsa_scores::{QSA_SCORES, ScoresArgs, ScoresSizes, scores};
@@ -18,7 +19,7 @@ use crate::proof::run::{Context, Operation, Scale, Work};
 /// What an output holds that nobody has written.
 const UNWRITTEN: Near = Near { value: f64::NAN, slack: 0.0 };
 /// Cells that a row may choose; records need it, scores do not.
-const BUDGET: u32 = 2048;
+pub(super) const BUDGET: u32 = 2048;
 /// What the tail block's score is raised by.
 const TAIL: f32 = 1e9;
 /// Roundings of the same size that `tf32x3` stands for, as docs/src/exactness.md derives.
@@ -26,22 +27,22 @@ const PRODUCT_STEPS: f64 = 200.0;
 
 /// Rows at consecutive positions, and room for more blocks than they see.
 #[derive(Clone, Copy, Debug)]
-struct Window {
-    tokens: usize,
-    first: usize,
-    spare: usize,
-    law: &'static Law,
+pub(super) struct Window {
+    pub tokens: usize,
+    pub first: usize,
+    pub spare: usize,
+    pub law: &'static Law,
     /// Blocks to score at most, 0 for all.
-    reach: usize,
+    pub reach: usize,
 }
 
 impl Window {
-    fn record(&self, token: usize) -> StepRecord {
+    pub(super) fn record(&self, token: usize) -> StepRecord {
         StepRecord::at((self.first + token) as u32, BUDGET, WidthRule::BlocksPlusTail)
     }
 
     /// The block of the last row's tail.
-    fn last(&self) -> usize {
+    pub(super) fn last(&self) -> usize {
         self.record(self.tokens - 1).n_bid as usize
     }
 
@@ -51,18 +52,18 @@ impl Window {
     }
 }
 
-struct Scores {
-    window: Window,
-    max_blocks: usize,
+pub(super) struct Scores {
+    pub(super) window: Window,
+    pub(super) max_blocks: usize,
     q: Matrix<f32>,
     /// Rows that are no complete block of any row are NaN.
-    keys: Matrix<f32>,
+    pub(super) keys: Matrix<f32>,
     dead: Matrix<f32>,
-    steps: Matrix<u32>,
+    pub(super) steps: Matrix<u32>,
 }
 
 impl Scores {
-    fn new(window: Window) -> Self {
+    pub(super) fn new(window: Window) -> Self {
         let (complete, max_blocks) = (window.last(), window.last() + 1 + window.spare);
         let mut keys = Matrix::random(1, Layout::Dense, [max_blocks, INDEX_DIM], window.law);
         keys.values[complete * INDEX_DIM..].fill(f32::NAN);
@@ -100,7 +101,8 @@ impl Scores {
         }
     }
 
-    fn scores(&self, device: &Device, variant: &str, pieces: &[Range<usize>]) -> Result<Vec<f32>, Flaw> {
+    /// Scores by a variant, poison where a row sees no block.
+    pub(super) fn scores(&self, device: &Device, variant: &str, pieces: &[Range<usize>]) -> Result<Vec<f32>, Flaw> {
         let (stream, dead) = (device.stream()?, device.upload(&self.dead.values)?);
         let [q, keys] = [&self.q, &self.keys].map(|matrix| Loaded::of(device, matrix));
         let (q, keys, steps) = (q?, keys?, Loaded::of(device, &self.steps)?);
@@ -199,7 +201,8 @@ pub const SCORES: Operation = Operation {
     works: |scale| {
         let work =
             |window: Window| Work::new(window.name(), move |context, name| prove(context, name, &Scores::new(window)));
-        windows(scale).into_iter().map(work).collect()
+        let judged = windows(scale).into_iter().map(work).chain(selection::works(scale));
+        judged.chain(replay::works(scale, Varied::Scores)).collect()
     },
 };
 

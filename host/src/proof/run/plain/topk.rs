@@ -7,11 +7,12 @@ use std::ops::Range;
 use cuda_std::emulator::memory::POISON;
 use varve_gpu::qsa::{StepRecord, WidthRule, most_cells, topk_reg};
 
-use super::operand::{Layout, Loaded};
+use super::operand::{Layout, Loaded, rows};
+use super::replay::{self, Varied};
 use super::{Case, Expected, Promised, Values, prove, variants};
-use crate::backend::{BackendError, Buffer, Device};
+use crate::backend::Device;
 use crate::ops::dispatch::Pick;
-use crate::ops::qsa_steps::words;
+use crate::ops::qsa_steps::{WORDS, words};
 use crate::ops::qsa_topk::{QSA_TOPK, TopkArgs, TopkSizes, topk};
 use crate::proof::random::{Array, Random};
 use crate::proof::reference::topk as reference;
@@ -124,7 +125,7 @@ impl Case for Topk {
         for piece in pieces {
             let args = TopkArgs {
                 scores: rows(&scores, piece, max_blocks)?,
-                steps: rows(&steps, piece, 4)?,
+                steps: rows(&steps, piece, WORDS)?,
                 ids: ids.view_mut(piece)?,
             };
             topk(Pick::Named(variant), &stream, args)?;
@@ -145,15 +146,6 @@ impl Case for Topk {
     }
 }
 
-/// Some rows of a dense matrix.
-fn rows<'a, T: bytemuck::Pod>(
-    buffer: &'a Buffer<T>,
-    rows: &Range<usize>,
-    width: usize,
-) -> Result<crate::backend::View<'a, T, 2>, BackendError> {
-    Ok(buffer.view_strided(rows.start * width, [rows.len(), width], [width, 1])?)
-}
-
 /// `qsa.topk`.
 pub const TOPK: Operation = Operation {
     op: QSA_TOPK.op,
@@ -165,7 +157,7 @@ pub const TOPK: Operation = Operation {
         }
         let work =
             |sizes: Sizes| Work::new(sizes.to_string(), move |context, name| prove(context, name, &Topk::new(sizes)));
-        cases.into_iter().map(work).collect()
+        cases.into_iter().map(work).chain(replay::works(scale, Varied::Topk)).collect()
     },
 };
 
