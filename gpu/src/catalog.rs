@@ -128,7 +128,7 @@ const PRODUCT_MMA_SPLIT: Budget =
 const SOFTMAX: Budget =
     Budget { registers: 128, shared_bytes: 5_152, reason: "8 sums and the addresses of a lane; 4 blocks an SM" };
 const ATTEND_MERGE: Budget =
-    Budget { registers: 96, shared_bytes: 0, reason: "a round of chunks under way; 2 blocks of 256 threads an SM" };
+    Budget { registers: 112, shared_bytes: 0, reason: "36 sums under way; 8 blocks of 2 warps an SM" };
 const ATTEND_CHUNK: Budget = Budget {
     registers: 128,
     shared_bytes: 0,
@@ -313,6 +313,12 @@ pub fn entries() -> Vec<Entry> {
         entry("qsa.attend/chunk", attend_chunk::QSA_ATTEND_CHUNK_I8_G12.info(), ATTEND_CHUNK),
         entry("qsa.attend/chunk", attend_chunk::QSA_ATTEND_CHUNK_I8_G16.info(), ATTEND_CHUNK),
         entry("qsa.attend/chunk", attend_merge::QSA_ATTEND_CHUNK_MERGE.info(), ATTEND_MERGE),
+        entry("qsa.attend/early", attend_chunk::QSA_ATTEND_EARLY_F16_G4.info(), ATTEND_CHUNK),
+        entry("qsa.attend/early", attend_chunk::QSA_ATTEND_EARLY_F16_G12.info(), ATTEND_CHUNK),
+        entry("qsa.attend/early", attend_chunk::QSA_ATTEND_EARLY_F16_G16.info(), ATTEND_CHUNK),
+        entry("qsa.attend/early", attend_chunk::QSA_ATTEND_EARLY_I8_G4.info(), ATTEND_CHUNK),
+        entry("qsa.attend/early", attend_chunk::QSA_ATTEND_EARLY_I8_G12.info(), ATTEND_CHUNK),
+        entry("qsa.attend/early", attend_chunk::QSA_ATTEND_EARLY_I8_G16.info(), ATTEND_CHUNK),
         entry("qsa.attend/early", attend_merge::QSA_ATTEND_EARLY_MERGE.info(), ATTEND_MERGE),
         entry("qsa.attend/prompt", attend_prompt::QSA_ATTEND_PROMPT_F16.info(), ATTEND_PROMPT),
         entry("qsa.attend/prompt", attend_prompt::QSA_ATTEND_PROMPT_I8.info(), ATTEND_PROMPT),

@@ -1,20 +1,21 @@
-//! `qsa.attend/chunk`, first of two launches: the heads of a key head attend 64 cells of a row's list.
+//! `qsa.attend/chunk` and `early`, first of two launches: the heads of a key head attend 64 cells of a row's list. `early` starts
+//! beside the launch ahead and waits for its end.
 //!
 //! Math      s = q . k / 16, m = max s, e = exp(s - m), l = sum e, sum e v; a cell without a row has e = 0
 //! Shapes    `AttendParams`
 //! Mapping   grid (chunks, kv heads * parts, rows), chunk x = cells 64 x .. 64 x + 63 of the list, a part of a key head's heads. Scores: warp w has cells 8 w .. 8 w
 //!           + 7, lane l values 8 l .. 8 l + 7 of all of them in registers; two heads a round. Weights: warp w has heads w,
-//!           w + 8. Sums: thread d has value d for all heads, cells in shared memory (f32: in place)
+//!           w + 8. Sums: thread t has values 4 (t mod 64) .. + 3 for heads H (t / 64) .. + H - 1, cells in shared memory (f32: in place)
 //! Order     score: product, then an fma chain over 8 values; butterfly over the lanes; times 1/16. l: e_j + e_(j+32), butterfly.
 //!           Sum of a value: fma chain, cells ascending. Nothing depends on the other rows
 //! Barriers  three, by all threads: queries and rows are written before the first; scores before the second; weights before
 //!           the third. A block without cells leaves as a whole
 //! Budget    128 registers, 0 B shared but dynamic memory (`shared_bytes`), 0 B local (enforced by tests/tests/ptx/)
-//! Promise   Base, with `attend_merge.rs`
+//! Promise   Base, with `attend_merge.rs`; `early` Bitwise
 
 use cuda_std::launch::Bounds;
 use cuda_std::thread::{block_idx_x, block_idx_y, block_idx_z, grid_dim_y, sync_threads, thread_idx_x};
-use cuda_std::{float, global, grid, shared, warp};
+use cuda_std::{float, global, grid, kernel, shared, warp};
 
 use super::HEAD_DIM;
 use super::attend::{AttendParams, Attended, CHUNK, MASKED, MAX_GROUP, SCALE, listed};
@@ -24,47 +25,57 @@ use super::cells::{CellFormat, ChunkRows, F16, F32, I8, NO_ROW, SCALES, readable
 pub const BOUNDS: Bounds = Bounds { threads: 256, min_blocks: 2 };
 /// Cells of a warp.
 const CELLS: usize = 8;
-const _: () = assert!(CELLS * BOUNDS.threads as usize / 32 == CHUNK && BOUNDS.threads as usize == HEAD_DIM);
-/// Floats from a cell's scores to the next: 20 keeps the accesses of the weights' phase at four to a bank.
-const PITCH: usize = 20;
-
-/// f32 of shared memory before the queries: scores, scales, rows.
-const FIXED: usize = CHUNK * (PITCH + SCALES + 1);
+const _: () = assert!(CELLS * BOUNDS.threads as usize / 32 == CHUNK);
+/// Threads that have all values of a head's sums, four each.
+const SIDE: usize = HEAD_DIM / 4;
+/// Heads whose sums are formed side by side.
+const SIDES: usize = BOUNDS.threads as usize / SIDE;
+/// Cells of a turn of the sums: their loads are under way together.
+const TURN: usize = 8;
+const _: () = assert!(CHUNK.is_multiple_of(TURN));
 
 /// Dynamic shared memory of a block for `group` heads.
 pub const fn shared_bytes<F: CellFormat>(group: usize) -> usize {
-    4 * (FIXED + group * HEAD_DIM) + if F::STAGED { CHUNK * F::ROW_BYTES } else { 0 }
+    4 * (group * (CHUNK + HEAD_DIM) + CHUNK * (SCALES + 1)) + if F::STAGED { CHUNK * F::ROW_BYTES } else { 0 }
 }
 
-/// Defines the instances: heads of a key head that the sums have registers for.
+/// Defines the instances: a format, heads whose sums a thread has, and what is waited for first.
 macro_rules! instances {
-    ($($name:ident $format:ident $heads:literal;)*) => {$(
+    ($(#[$kernel:meta] $wait:expr; $($name:ident $format:ident $heads:literal),*;)*) => {$($(
         /// # Safety
-        /// As [`body`]; the cells' format and no more heads to a key head than the name says.
-        #[cuda_std::kernel]
+        /// As [`body`]; the cells' format and no more heads to a block than the name says.
+        #[$kernel]
         #[launch_bounds(BOUNDS)]
         pub unsafe fn $name(p: AttendParams) {
             // SAFETY: same contract.
-            unsafe { body::<$format, $heads>(p) }
+            unsafe { body::<$format, $heads>(p, $wait) }
         }
-    )*};
+    )*)*};
 }
 
 instances! {
-    qsa_attend_chunk_f32_g4 F32 4;
-    qsa_attend_chunk_f32_g16 F32 16;
-    qsa_attend_chunk_f16_g4 F16 4;
-    qsa_attend_chunk_f16_g12 F16 12;
-    qsa_attend_chunk_f16_g16 F16 16;
-    qsa_attend_chunk_i8_g4 I8 4;
-    qsa_attend_chunk_i8_g12 I8 12;
-    qsa_attend_chunk_i8_g16 I8 16;
+    #[kernel] || ();
+    qsa_attend_chunk_f32_g4 F32 1,
+    qsa_attend_chunk_f32_g16 F32 4,
+    qsa_attend_chunk_f16_g4 F16 1,
+    qsa_attend_chunk_f16_g12 F16 3,
+    qsa_attend_chunk_f16_g16 F16 4,
+    qsa_attend_chunk_i8_g4 I8 1,
+    qsa_attend_chunk_i8_g12 I8 3,
+    qsa_attend_chunk_i8_g16 I8 4;
+    #[kernel(sm = 90)] grid::wait_for_previous;
+    qsa_attend_early_f16_g4 F16 1,
+    qsa_attend_early_f16_g12 F16 3,
+    qsa_attend_early_f16_g16 F16 4,
+    qsa_attend_early_i8_g4 I8 1,
+    qsa_attend_early_i8_g12 I8 3,
+    qsa_attend_early_i8_g16 I8 4;
 }
 
 /// The block's shared memory.
 #[derive(Clone, Copy)]
 struct Area {
-    /// f32 `[CHUNK][PITCH]`: scores, then weights.
+    /// f32 `[group][CHUNK]`: scores, then weights.
     scores: *mut f32,
     /// f32 `[CHUNK][SCALES]`: scales of the values.
     scales: *mut f32,
@@ -80,7 +91,7 @@ impl Area {
     #[inline(always)]
     fn new(group: usize) -> Self {
         let base = shared::dynamic_shared::<f32>();
-        let scales = base.wrapping_add(CHUNK * PITCH);
+        let scales = base.wrapping_add(group * CHUNK);
         let rows = scales.wrapping_add(CHUNK * SCALES);
         let q = rows.wrapping_add(CHUNK);
         Self { scores: base, scales, rows: rows.cast(), q, staged: q.wrapping_add(group * HEAD_DIM).cast() }
@@ -89,11 +100,12 @@ impl Area {
 
 /// # Safety
 /// Shapes and alignment as `AttendParams` says; grid `(chunks, kv_heads * parts, rows)`, block 256, where `heads /
-/// (kv_heads * parts)` is whole and at most H; dynamic
+/// (kv_heads * parts)` is whole and at most H * SIDES; dynamic
 /// shared memory `shared_bytes::<F>`.
 #[inline(always)]
-unsafe fn body<F: CellFormat, const H: usize>(p: AttendParams) {
-    grid::let_next_start(); // it waits for the end of this launch
+unsafe fn body<F: CellFormat, const H: usize>(p: AttendParams, wait: impl Fn()) {
+    wait();
+    grid::let_next_start(); // the merge waits for the end of this launch; what was ahead of it has ended
     let (thread, chunk) = (thread_idx_x() as usize, block_idx_x());
     let (query, warp, lane) = (block_idx_z() as usize, thread / 32, (thread % 32) as u32);
     // A key head's query heads are dealt to as many blocks as the grid has of them.
@@ -127,31 +139,59 @@ unsafe fn body<F: CellFormat, const H: usize>(p: AttendParams) {
     sync_threads();
     let rows = ChunkRows { staged: area.staged, scales: area.scales, rows: area.rows, values: p.v.values };
     let cells = attended.count as usize - chunk as usize * CHUNK;
-    let cells = if cells < CHUNK { cells } else { CHUNK }; // up to three more are read: they have no weight and value 0
-    let mut acc = [0.0f32; H];
+    let cells = if cells < CHUNK { cells } else { CHUNK }; // up to seven more are read: they have no weight and value 0
+    let (side, d) = (H * (thread / SIDE), 4 * (thread % SIDE));
+    if side < group {
+        // SAFETY: rows were staged before the first barrier, weights before the last; the warp's heads are of the block.
+        let acc = unsafe { sums::<F, H>(&rows, area.scores, cells, (side, group), d) };
+        for h in 0..H {
+            if side + h < group {
+                // SAFETY: the chunk's and head's sums; d + 3 < HEAD_DIM, multiples of 4.
+                unsafe { global::store4(p.sums.add((part + side + h) * HEAD_DIM + d), acc[h]) };
+            }
+        }
+    }
+}
+
+/// Sums of values `d .. d + 4` of the first `cells` cells, for H heads from `head` on; there are `group`, and what is behind
+/// them repeats the last.
+///
+/// # Safety
+/// Rows and weights of all cells are in shared memory, `head < group`, `d + 3 < HEAD_DIM`.
+#[inline(always)]
+unsafe fn sums<F: CellFormat, const H: usize>(
+    rows: &ChunkRows,
+    weights: *const f32,
+    cells: usize,
+    (head, group): (usize, usize),
+    d: usize,
+) -> [[f32; 4]; H] {
+    let mut acc = [[0.0f32; 4]; H];
     let mut j = 0;
     while j < cells {
-        for u in 0..4 {
-            // SAFETY: rows were staged before the first barrier, weights before the last; j + u < CHUNK,
-            // a multiple of 4.
-            unsafe {
-                let v = F::value(&rows, j + u, thread);
-                for quad in 0..H / 4 {
-                    let e = shared::load4(area.scores.add((j + u) * PITCH + 4 * quad));
-                    for i in 0..4 {
-                        acc[4 * quad + i] = float::fma(e[i], v, acc[4 * quad + i]);
-                    }
+        let (mut e, mut v) = ([[[0.0f32; 4]; H]; TURN / 4], [F::Four::default(); TURN]);
+        for u in 0..TURN {
+            for h in 0..H {
+                if u.is_multiple_of(4) {
+                    let head = if head + h < group { head + h } else { group - 1 };
+                    // SAFETY: a head of the block; cells by fours.
+                    e[u / 4][h] = unsafe { shared::load4(weights.add(head * CHUNK + j + u)) };
+                }
+            }
+            // SAFETY: j + u < CHUNK, a multiple of TURN.
+            v[u] = unsafe { F::load4(rows, j + u, d) };
+        }
+        for u in 0..TURN {
+            let v = F::values(v[u]);
+            for h in 0..H {
+                for i in 0..4 {
+                    acc[h][i] = float::fma(e[u / 4][h][u % 4], v[i], acc[h][i]);
                 }
             }
         }
-        j += 4;
+        j += TURN;
     }
-    for h in 0..H {
-        if h < group {
-            // SAFETY: the chunk's and head's sums; thread < HEAD_DIM.
-            unsafe { global::store(p.sums.add((part + h) * HEAD_DIM + thread), acc[h]) };
-        }
-    }
+    acc
 }
 
 /// A thread's share of the heads' queries: four values of every fourth head.
@@ -212,9 +252,9 @@ unsafe fn load_cells<F: CellFormat>(
         let at = readable(warp::shfl_idx(row, i as u32));
         // SAFETY: the row is in memory; 8 lane + 7 < HEAD_DIM.
         unsafe {
-            raw[i] = F::load8(p.k.values, at * HEAD_DIM + 8 * lane as usize);
+            raw[i] = F::load8_here(p.k.values, at * HEAD_DIM + 8 * lane as usize);
             if F::SCALED {
-                raw_scales[i] = global::load_nc_ordered(p.k.scales.add(at * SCALES + lane as usize / 8));
+                raw_scales[i] = global::load(p.k.scales.add(at * SCALES + lane as usize / 8));
             }
         }
     }
@@ -269,7 +309,7 @@ unsafe fn scores(area: Area, keys: &[[f32; 8]; CELLS], row: u32, (warp, lane): (
     let mine = warp::scatter_index::<{ 2 * CELLS }>();
     let (pair, cell) = (mine as usize / CELLS, mine % CELLS as u32);
     let is_there = warp::shfl_idx(row, cell) != NO_ROW;
-    let place = area.scores.wrapping_add((warp * CELLS + cell as usize) * PITCH + pair);
+    let place = area.scores.wrapping_add(pair * CHUNK + warp * CELLS + cell as usize);
     let mut head = 0;
     while head < group {
         let mut dots = [0.0f32; 2 * CELLS];
@@ -287,7 +327,7 @@ unsafe fn scores(area: Area, keys: &[[f32; 8]; CELLS], row: u32, (warp, lane): (
         let score = warp::scatter_sum::<{ 2 * CELLS }>(dots) * SCALE;
         if lane.is_multiple_of(2) && head + pair < group {
             // SAFETY: one lane for each of two heads and eight cells.
-            unsafe { shared::store(place.add(head), if is_there { score } else { MASKED }) };
+            unsafe { shared::store(place.add(head * CHUNK), if is_there { score } else { MASKED }) };
         }
         head += 2;
     }
@@ -312,27 +352,23 @@ fn dot(k: &[f32; 8], a: [f32; 4], b: [f32; 4]) -> f32 {
 /// The scores of `group` heads are there; `tops` holds two floats a head; all lanes of the warp call it together.
 #[inline(always)]
 unsafe fn weights<const H: usize>(scores: *mut f32, tops: *mut f32, (warp, lane): (usize, u32), group: usize) {
-    for turn in 0..H.div_ceil(8) {
+    for turn in 0..(H * SIDES).div_ceil(8) {
         let head = warp + 8 * turn;
-        if head >= H {
-            continue;
-        }
-        let at = [0, 32].map(|j| (lane as usize + j) * PITCH + head);
-        let mut e = [0.0f32; 2]; // of heads that only fill up the last four
         if head < group {
-            // SAFETY: `head < H <= PITCH`.
+            let at = [0, 32].map(|j| head * CHUNK + lane as usize + j);
+            // SAFETY: a head of the block.
             let s = at.map(|at| unsafe { shared::load(scores.add(at)) });
             let top = warp::max_xor(float::max(s[0], s[1]));
-            e = s.map(|s| if s == MASKED { 0.0 } else { float::exp(s - top) });
+            let e = s.map(|s| if s == MASKED { 0.0 } else { float::exp(s - top) });
             let total = warp::sum_xor(e[0] + e[1]);
+            for i in 0..2 {
+                // SAFETY: as above; only this warp reads the head's scores.
+                unsafe { shared::store(scores.add(at[i]), e[i]) };
+            }
             if lane == 0 {
                 // SAFETY: a head's place, 8-byte aligned.
                 unsafe { global::store2(tops.add(2 * head), [top, total]) };
             }
-        }
-        for i in 0..2 {
-            // SAFETY: as above; only this warp reads the head's scores.
-            unsafe { shared::store(scores.add(at[i]), e[i]) };
         }
     }
 }

@@ -3,10 +3,11 @@
 //!
 //! Math      M = max m_c; w_c = exp(m_c - M), L = sum l_c w_c, o = sum w_c sums_c / L; y = o sigmoid(gate); 0 where L is 0
 //! Shapes    `AttendParams`, scratch as `attend_chunk.rs` left it
-//! Mapping   grid (heads, rows), thread d = value d; lane l of every warp has the weight of chunk l of 32
+//! Mapping   grid (heads * PARTS, rows), a quarter of a head's values, one a thread; lane l of every warp has the weights of chunks
+//!           l and 32 + l of TILE; all loads of a tile are under way at once
 //! Order     fma chains over the chunks, ascending; chunks without cells are left out
 //! Barriers  none
-//! Budget    96 registers, 0 B shared, 0 B local (enforced by tests/tests/ptx/)
+//! Budget    112 registers, 0 B shared, 0 B local (enforced by tests/tests/ptx/)
 //! Promise   Base, with `attend_chunk.rs`; `early` Bitwise
 
 use cuda_std::launch::Bounds;
@@ -17,10 +18,12 @@ use super::HEAD_DIM;
 use super::attend::{AttendParams, Attended, MASKED};
 
 /// A thread a value of a head.
-pub const BOUNDS: Bounds = Bounds { threads: 256, min_blocks: 2 };
-const _: () = assert!(BOUNDS.threads as usize == HEAD_DIM);
-/// Sums under way at once.
-const BATCH: u32 = 16;
+pub const BOUNDS: Bounds = Bounds { threads: 64, min_blocks: 8 };
+/// Blocks of a head: with one row 96 SMs have a share of the loads.
+pub const PARTS: usize = HEAD_DIM / BOUNDS.threads as usize;
+/// Chunks whose sums are under way at once: no fewer than the 33 of 2,051 cells.
+const TILE: u32 = 36;
+const _: () = assert!(TILE > 32 && TILE <= 64);
 /// In the place of a weight: the chunk has no cells. Weights are not below 0.
 const LEFT_OUT: f32 = -1.0;
 
@@ -42,59 +45,95 @@ pub unsafe fn qsa_attend_early_merge(p: AttendParams) {
     unsafe { body(p, grid::wait_for_previous) }
 }
 
+/// A head's scratch.
+#[derive(Clone, Copy)]
+struct Scratch {
+    /// Of the first chunk.
+    tops: *const f32,
+    /// Of the first chunk, from the thread's value on.
+    sums: *const f32,
+    /// Heads of a chunk.
+    heads: usize,
+    /// Chunks with cells, at least 1.
+    chunks: u32,
+}
+
+impl Scratch {
+    /// Largest score and sum of weights of chunk `c`; [`MASKED`] where there is none.
+    ///
+    /// # Safety
+    /// Scratch has been written.
+    #[inline(always)]
+    unsafe fn top(&self, c: u32) -> [f32; 2] {
+        let at = if c < self.chunks { c } else { self.chunks - 1 } as usize;
+        // SAFETY: a chunk of the row, so it was written. Not through the read-only cache: this launch may be older than that.
+        let read = unsafe { global::load2(self.tops.add(2 * at * self.heads)) };
+        if c < self.chunks { read } else { [MASKED, 0.0] }
+    }
+
+    /// The thread's sums of the chunks from `first` on, which is one; the last one's again beyond it.
+    ///
+    /// # Safety
+    /// As [`top`](Self::top).
+    #[inline(always)]
+    unsafe fn tile(&self, first: u32) -> [f32; TILE as usize] {
+        let mut sums = [0.0; TILE as usize];
+        let mut at = self.sums.wrapping_add(first as usize * self.heads * HEAD_DIM);
+        for i in 0..TILE {
+            // SAFETY: as in `top`.
+            sums[i as usize] = unsafe { global::load(at) };
+            let step = if first + i + 1 < self.chunks { self.heads * HEAD_DIM } else { 0 };
+            at = at.wrapping_add(step); // one address at a time: all of them would not stay in registers
+        }
+        sums
+    }
+}
+
 /// # Safety
-/// Shapes and alignment as `AttendParams` says, scratch written by `attend_chunk.rs` when `wait` returns; grid `(heads, rows)`, block
-/// 256.
+/// Shapes and alignment as `AttendParams` says, scratch written by `attend_chunk.rs` when `wait` returns; grid `(heads * PARTS,
+/// rows)`, block 64.
 #[inline(always)]
 unsafe fn body(p: AttendParams, wait: impl Fn()) {
-    let (d, head, row) = (thread_idx_x() as usize, block_idx_x() as usize, block_idx_y() as usize);
-    let lane = thread_idx_x() % 32;
-    let heads = p.heads as usize;
-    // SAFETY: the grid has `heads` of x, `rows` of y; `d < HEAD_DIM`.
+    let (block, row) = (block_idx_x() as usize, block_idx_y() as usize);
+    let (head, d) = (block / PARTS, block % PARTS * BOUNDS.threads as usize + thread_idx_x() as usize);
+    let (lane, heads) = (thread_idx_x() % 32, p.heads as usize);
+    // SAFETY: the grid has `heads * PARTS` of x, `rows` of y; `d < HEAD_DIM`.
     let (chunks, gate) = unsafe {
         let at = row * p.gate_stride as usize + head * p.gate_head_stride as usize + d;
         (Attended::of(&p, row).chunks(), global::load_nc(p.gate.add(at)))
     };
     wait();
-    let part = |chunk: u32| (row * p.chunks as usize + chunk as usize) * heads + head;
-    // Not through the read-only cache: the launch may be older than what is read.
-    let mut top = MASKED;
-    let mut c = lane;
-    while c < chunks {
-        // SAFETY: a chunk of the row, so it was written.
-        top = float::max(top, unsafe { global::load(p.tops.add(2 * part(c))) });
-        c += 32;
-    }
-    let top = warp::max_xor(top);
-    let (mut total, mut acc) = (0.0f32, 0.0f32);
+    grid::let_next_start();
+    let first_part = row * p.chunks as usize * heads + head;
+    let tops = p.tops.wrapping_add(2 * first_part).cast_const();
+    let sums = p.sums.wrapping_add(first_part * HEAD_DIM + d).cast_const();
+    let scratch = Scratch { tops, sums, heads, chunks };
+    let (mut total, mut acc, mut largest) = (0.0f32, 0.0f32, MASKED);
     let mut first = 0;
     while first < chunks {
-        let (mut weight, mut sum) = (LEFT_OUT, 0.0);
-        if first + lane < chunks {
-            // SAFETY: as above.
-            let [m, l] = unsafe { global::load2(p.tops.add(2 * part(first + lane))) };
-            if m != MASKED {
-                (weight, sum) = (float::exp(m - top), l);
-            }
-        }
-        for batch in 0..32 / BATCH {
-            let mut sums = [0.0f32; BATCH as usize];
-            for i in 0..BATCH {
-                let c = first + batch * BATCH + i;
-                let c = if c < chunks { c } else { chunks - 1 };
+        // SAFETY: the row's chunks were written.
+        let (tops, sums) = unsafe { ([0, 32].map(|side| scratch.top(first + side + lane)), scratch.tile(first)) };
+        if first == 0 {
+            largest = float::max(tops[0][0], tops[1][0]);
+            let mut c = 64 + lane;
+            while c < chunks {
                 // SAFETY: as above.
-                sums[i as usize] = unsafe { global::load(p.sums.add(part(c) * HEAD_DIM + d)) };
+                largest = float::max(largest, unsafe { scratch.top(c)[0] });
+                c += 32;
             }
-            for i in 0..BATCH {
-                let w = warp::shfl_idx(weight, batch * BATCH + i);
-                let l = warp::shfl_idx(sum, batch * BATCH + i);
-                if w != LEFT_OUT {
-                    total = float::fma(l, w, total);
-                    acc = float::fma(sums[i as usize], w, acc);
-                }
+            largest = warp::max_xor(largest);
+        }
+        let weights = tops.map(|[m, _]| if m == MASKED { LEFT_OUT } else { float::exp(m - largest) });
+        for i in 0..TILE {
+            let (side, from) = (i as usize / 32, i % 32);
+            let w = warp::shfl_idx(weights[side], from);
+            let l = warp::shfl_idx(tops[side][1], from);
+            if w != LEFT_OUT {
+                total = float::fma(l, w, total);
+                acc = float::fma(sums[i as usize], w, acc);
             }
         }
-        first += 32;
+        first += TILE;
     }
     let y = if total == 0.0 { 0.0 } else { acc / total };
     // SAFETY: one writer an element.

@@ -99,6 +99,8 @@ pub trait CellFormat {
     const STAGED: bool;
     /// Eight neighbouring values as they are stored.
     type Eight: Copy + Default;
+    /// Four neighbouring values of a chunk's cell with what belongs to them.
+    type Four: Copy + Default;
 
     /// Values `at .. at + 8` of all rows, counted in values; such loads are issued in order.
     ///
@@ -106,14 +108,24 @@ pub trait CellFormat {
     /// They are initialised, nothing writes them during the launch; `at` is a multiple of 8.
     unsafe fn load8(values: *const u8, at: usize) -> Self::Eight;
 
+    /// As [`load8`](Self::load8), not behind a barrier that follows: ptxas moves loads through the read-only cache to where
+    /// they are used, across barriers too.
+    ///
+    /// # Safety
+    /// As [`load8`](Self::load8).
+    unsafe fn load8_here(values: *const u8, at: usize) -> Self::Eight;
+
     /// As numbers, exact, before their scale.
     fn numbers(eight: Self::Eight) -> [f32; 8];
 
-    /// Value `d` of cell `j` of a chunk; 0 of a cell that is not in memory.
+    /// Values `d .. d + 4` of cell `j` of a chunk.
     ///
     /// # Safety
-    /// The chunk has been staged, with a barrier since.
-    unsafe fn value(chunk: &ChunkRows, j: usize, d: usize) -> f32;
+    /// The chunk has been staged, with a barrier since; `d` is a multiple of 4.
+    unsafe fn load4(chunk: &ChunkRows, j: usize, d: usize) -> Self::Four;
+
+    /// As numbers, with their scale; 0 of a cell that is not in memory.
+    fn values(four: Self::Four) -> [f32; 4];
 
     /// Writes values `8 lane .. 8 lane + 8` of a row.
     ///
@@ -135,6 +147,7 @@ impl CellFormat for F32 {
     const SCALED: bool = false;
     const STAGED: bool = false; // 64 KiB a chunk are more than some cards have
     type Eight = [[f32; 4]; 2];
+    type Four = [f32; 4];
 
     #[inline(always)]
     unsafe fn load8(values: *const u8, at: usize) -> [[f32; 4]; 2] {
@@ -144,18 +157,30 @@ impl CellFormat for F32 {
     }
 
     #[inline(always)]
+    unsafe fn load8_here(values: *const u8, at: usize) -> [[f32; 4]; 2] {
+        let p = values.cast::<f32>();
+        // SAFETY: same contract.
+        unsafe { [global::load4(p.add(at)), global::load4(p.add(at + 4))] }
+    }
+
+    #[inline(always)]
     fn numbers([a, b]: [[f32; 4]; 2]) -> [f32; 8] {
         [a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]]
     }
 
     #[inline(always)]
-    unsafe fn value(chunk: &ChunkRows, j: usize, d: usize) -> f32 {
+    unsafe fn load4(chunk: &ChunkRows, j: usize, d: usize) -> [f32; 4] {
         // SAFETY: the row is in memory, or there is none and the first one is read.
         unsafe {
             let row = shared::load(chunk.rows.add(j));
-            let value = global::load_nc(chunk.values.cast::<f32>().add(readable(row) * HEAD_DIM + d));
-            if row == NO_ROW { 0.0 } else { value }
+            let values = global::load4_nc(chunk.values.cast::<f32>().add(readable(row) * HEAD_DIM + d));
+            if row == NO_ROW { [0.0; 4] } else { values }
         }
+    }
+
+    #[inline(always)]
+    fn values(four: [f32; 4]) -> [f32; 4] {
+        four
     }
 
     #[inline(always)]
@@ -174,11 +199,18 @@ impl CellFormat for F16 {
     const SCALED: bool = false;
     const STAGED: bool = true;
     type Eight = [u32; 4];
+    type Four = [u32; 2];
 
     #[inline(always)]
     unsafe fn load8(values: *const u8, at: usize) -> [u32; 4] {
         // SAFETY: same contract.
         unsafe { global::load4_nc_ordered(values.add(2 * at).cast::<u32>()) }
+    }
+
+    #[inline(always)]
+    unsafe fn load8_here(values: *const u8, at: usize) -> [u32; 4] {
+        // SAFETY: same contract.
+        unsafe { global::load4(values.add(2 * at).cast::<u32>()) }
     }
 
     #[inline(always)]
@@ -188,9 +220,15 @@ impl CellFormat for F16 {
     }
 
     #[inline(always)]
-    unsafe fn value(chunk: &ChunkRows, j: usize, d: usize) -> f32 {
+    unsafe fn load4(chunk: &ChunkRows, j: usize, d: usize) -> [u32; 2] {
         // SAFETY: cell j's row is staged.
-        float::f16_to_f32(unsafe { shared::load(chunk.staged.cast::<u16>().add(j * HEAD_DIM + d)) })
+        unsafe { shared::load2(chunk.staged.add(2 * (j * HEAD_DIM + d)).cast::<u32>()) }
+    }
+
+    #[inline(always)]
+    fn values(four: [u32; 2]) -> [f32; 4] {
+        let [[a, b], [c, d]] = four.map(float::f16x2_to_f32x2);
+        [a, b, c, d]
     }
 
     #[inline(always)]
@@ -209,11 +247,19 @@ impl CellFormat for I8 {
     const SCALED: bool = true;
     const STAGED: bool = true;
     type Eight = [u32; 2];
+    /// Codes and their scale.
+    type Four = (u32, f32);
 
     #[inline(always)]
     unsafe fn load8(values: *const u8, at: usize) -> [u32; 2] {
         // SAFETY: same contract.
         unsafe { global::load2_nc_ordered(values.add(at).cast::<u32>()) }
+    }
+
+    #[inline(always)]
+    unsafe fn load8_here(values: *const u8, at: usize) -> [u32; 2] {
+        // SAFETY: same contract.
+        unsafe { global::load2(values.add(at).cast::<u32>()) }
     }
 
     #[inline(always)]
@@ -228,12 +274,18 @@ impl CellFormat for I8 {
     }
 
     #[inline(always)]
-    unsafe fn value(chunk: &ChunkRows, j: usize, d: usize) -> f32 {
+    unsafe fn load4(chunk: &ChunkRows, j: usize, d: usize) -> (u32, f32) {
         // SAFETY: cell j's row is staged, its scales as well.
         unsafe {
-            let code = shared::load(chunk.staged.cast::<i8>().add(j * HEAD_DIM + d));
-            f32::from(code) * shared::load(chunk.scales.add(j * SCALES + d / GROUP))
+            let codes = shared::load(chunk.staged.add(j * HEAD_DIM + d).cast::<u32>());
+            (codes, shared::load(chunk.scales.add(j * SCALES + d / GROUP)))
         }
+    }
+
+    #[inline(always)]
+    fn values((codes, scale): (u32, f32)) -> [f32; 4] {
+        let [a, b, c, d, ..] = Self::numbers([codes, 0]);
+        [a, b, c, d].map(|code| code * scale)
     }
 
     #[inline(always)]

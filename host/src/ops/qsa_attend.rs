@@ -33,10 +33,10 @@ impl AttendSizes {
         self.heads / self.kv_heads
     }
 
-    /// Blocks that share the heads of a key head: three for a single row, whose blocks would leave half of a large card idle.
+    /// Blocks that share the heads of a key head: two for a single row, whose blocks would leave half of a large card idle.
     /// Bits do not depend on it.
     const fn parts(&self) -> usize {
-        if self.rows == 1 && self.group().is_multiple_of(3) { 3 } else { 1 }
+        if self.rows == 1 && self.group().is_multiple_of(2) { 2 } else { 1 }
     }
 
     /// Query heads of a block.
@@ -86,25 +86,26 @@ pub static QSA_ATTEND: Table<AttendSizes, AttendParams> = Table {
         },
         Variant {
             name: "early",
-            kernel: |ask| chunk_kernel(ask).map(|_| &attend_merge::QSA_ATTEND_EARLY_MERGE),
+            kernel: |ask| early_kernel(ask).map(|_| &attend_merge::QSA_ATTEND_EARLY_MERGE),
             launch: chunk_launch,
             staged: Some(Staged {
                 scratch_floats,
-                steps: |ask, call, scratch| match chunk_kernel(ask) {
-                    Ok(chunk) => steps(ask, call, scratch, (chunk, call.kernel, true)),
+                steps: |ask, call, scratch| match early_kernel(ask) {
+                    Ok(chunk) => steps(ask, call, scratch, [(chunk, true), (call.kernel, true)]),
                     Err(_) => Vec::new(), // the row has no kernel then, and is not run
                 },
             }),
             needs: Needs { cc: 90, spread: Spread::Any },
-            // On an H200 0.95 of `chunk` with one and two rows, 1.19 with four.
-            preferred: Preferred::Tabled(|ask| if ask.rows <= 2 { "early" } else { "chunk" }),
+            // On an H200 0.86 to 0.95 of `chunk` with one to four rows; more have not been measured.
+            preferred: Preferred::Tabled(|ask| if ask.rows <= 4 { "early" } else { "chunk" }),
             exactness: Exactness::Bitwise,
         },
         Variant {
             staged: Some(Staged {
                 scratch_floats,
                 steps: |ask, call, scratch| {
-                    steps(ask, call, scratch, (call.kernel, &attend_merge::QSA_ATTEND_CHUNK_MERGE, false))
+                    let merge = &attend_merge::QSA_ATTEND_CHUNK_MERGE;
+                    steps(ask, call, scratch, [(call.kernel, false), (merge, false)])
                 },
             }),
             ..Variant::base("chunk", chunk_kernel, chunk_launch)
@@ -114,18 +115,28 @@ pub static QSA_ATTEND: Table<AttendSizes, AttendParams> = Table {
 
 type Attending = &'static Kernel<AttendParams>;
 
+/// The first launch's kernel, and that for a launch that may start early.
+fn kernels(ask: &AttendSizes) -> Result<(Attending, Option<Attending>), String> {
+    use attend_chunk as k;
+    Ok(match (ask.kind, ask.heads_of_block()) {
+        _ if ask.group() > MAX_GROUP => return Err(too_many(ask.group())),
+        (CellKind::F32, ..=4) => (&k::QSA_ATTEND_CHUNK_F32_G4, None),
+        (CellKind::F32, _) => (&k::QSA_ATTEND_CHUNK_F32_G16, None),
+        (CellKind::F16, ..=4) => (&k::QSA_ATTEND_CHUNK_F16_G4, Some(&k::QSA_ATTEND_EARLY_F16_G4)),
+        (CellKind::F16, ..=12) => (&k::QSA_ATTEND_CHUNK_F16_G12, Some(&k::QSA_ATTEND_EARLY_F16_G12)),
+        (CellKind::F16, _) => (&k::QSA_ATTEND_CHUNK_F16_G16, Some(&k::QSA_ATTEND_EARLY_F16_G16)),
+        (CellKind::I8, ..=4) => (&k::QSA_ATTEND_CHUNK_I8_G4, Some(&k::QSA_ATTEND_EARLY_I8_G4)),
+        (CellKind::I8, ..=12) => (&k::QSA_ATTEND_CHUNK_I8_G12, Some(&k::QSA_ATTEND_EARLY_I8_G12)),
+        (CellKind::I8, _) => (&k::QSA_ATTEND_CHUNK_I8_G16, Some(&k::QSA_ATTEND_EARLY_I8_G16)),
+    })
+}
+
 fn chunk_kernel(ask: &AttendSizes) -> Result<Attending, String> {
-    match (ask.kind, ask.heads_of_block()) {
-        _ if ask.group() > MAX_GROUP => Err(too_many(ask.group())),
-        (CellKind::F32, ..=4) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_F32_G4),
-        (CellKind::F32, _) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_F32_G16),
-        (CellKind::F16, ..=4) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_F16_G4),
-        (CellKind::F16, ..=12) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_F16_G12),
-        (CellKind::F16, _) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_F16_G16),
-        (CellKind::I8, ..=4) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_I8_G4),
-        (CellKind::I8, ..=12) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_I8_G12),
-        (CellKind::I8, _) => Ok(&attend_chunk::QSA_ATTEND_CHUNK_I8_G16),
-    }
+    kernels(ask).map(|(chunk, _)| chunk)
+}
+
+fn early_kernel(ask: &AttendSizes) -> Result<Attending, String> {
+    kernels(ask)?.1.ok_or_else(|| "cells of f32 are for runs that are held to an oracle".into())
 }
 
 fn chunk_launch(ask: &AttendSizes) -> Launch {
@@ -145,12 +156,12 @@ fn too_many(group: usize) -> String {
     format!("{group} query heads to a key head; there are instances for up to {MAX_GROUP}")
 }
 
-/// Chunks, then their merge, which may start `early`, for as many rows at a time as scratch is there for.
+/// Chunks, then their merge, each with whether it may start early, for as many rows at a time as scratch is there for.
 fn steps(
     ask: &AttendSizes,
     call: &Step<AttendParams>,
     scratch: *mut f32,
-    (chunk, merge, early): (Attending, Attending, bool),
+    [(chunk, early_chunk), (merge, early_merge)]: [(Attending, bool); 2],
 ) -> Vec<Step<AttendParams>> {
     let batch = ask.batch();
     let (sums, all) = (scratch, call.params);
@@ -171,9 +182,12 @@ fn steps(
         };
         let [x, y, _] = call.launch.grid;
         let launch = Launch { grid: [x, y, axis(rows)], ..call.launch };
-        steps.push(Step { kernel: chunk, launch, params, early: false });
-        let launch = Launch { grid: [axis(ask.heads), axis(rows), 1], ..Launch::new(1, attend_merge::BOUNDS.threads) };
-        steps.push(Step { kernel: merge, launch, params, early });
+        steps.push(Step { kernel: chunk, launch, params, early: early_chunk });
+        let launch = Launch {
+            grid: [axis(ask.heads * attend_merge::PARTS), axis(rows), 1],
+            ..Launch::new(1, attend_merge::BOUNDS.threads)
+        };
+        steps.push(Step { kernel: merge, launch, params, early: early_merge });
     }
     steps
 }
