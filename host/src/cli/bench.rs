@@ -23,8 +23,11 @@ use crate::ops::dispatch::Preferred;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Family of operations; without it that of --op, else delta
-    #[arg(long)]
+    #[arg(value_name = "FAMILY", conflicts_with = "named_family")]
     family: Option<String>,
+    /// The same
+    #[arg(long = "family", value_name = "FAMILY")]
+    named_family: Option<String>,
     /// Only this operation
     #[arg(long)]
     op: Option<String>,
@@ -143,7 +146,7 @@ pub fn run(global: &Global, args: &Args) -> Result<(), CliError> {
         return Err(CliError::Usage(format!("unknown variant `{unknown}`; known: {known}")));
     }
     let of_op = args.op.as_deref().and_then(|op| op.split('.').next());
-    let family = args.family.as_deref().or(of_op).unwrap_or("delta");
+    let family = args.family.as_deref().or(args.named_family.as_deref()).or(of_op).unwrap_or("delta");
     if !plan::FAMILIES.contains(&family) {
         let known = plan::FAMILIES.join(", ");
         return Err(CliError::Usage(format!("no cases for the family `{family}`; there are for {known}")));
