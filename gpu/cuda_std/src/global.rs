@@ -172,6 +172,18 @@ pub unsafe fn store<T: Word>(p: *mut T, v: T) {
     unsafe { imp::global::store(p, v) }
 }
 
+/// [`store`] by an instruction that names global memory itself: for a pointer chosen between several, of which LLVM no longer
+/// sees that they are parameters and would write a generic access.
+///
+/// # Safety
+/// As [`store`].
+#[inline(always)]
+#[track_caller]
+pub unsafe fn store_named<T: Word32>(p: *mut T, v: T) {
+    // SAFETY: same contract.
+    unsafe { imp::global::store_named(p, v) }
+}
+
 /// Writes two consecutive values as one access of 8 bytes.
 ///
 /// # Safety

@@ -12,6 +12,7 @@
 use cuda_std::int::opaque;
 use cuda_std::launch::Bounds;
 use cuda_std::thread::{block_idx_x, thread_idx_x};
+use cuda_std::warp;
 
 use super::ProductParams;
 use super::call::{Align, Call};
@@ -109,8 +110,8 @@ pub(super) unsafe fn rows<F: Call, S: Source<T>, const R: usize, const P: usize,
     p: &ProductParams,
     x: &[S; P],
 ) {
-    let (warp, lane) = (thread_idx_x() as usize / 32, thread_idx_x() as usize % 32);
-    let first = (block_idx_x() as usize * WARPS + warp) * R;
+    let (own, lane) = (thread_idx_x() as usize / 32, thread_idx_x() as usize % 32);
+    let first = (block_idx_x() as usize * WARPS + own) * R;
     let blocks = p.n_in as usize / F::VALUES;
     // SAFETY: same contract.
     let w: [*const u8; R] = core::array::from_fn(|r| unsafe { pick::weights::<F>(p, first + r) });
@@ -137,6 +138,7 @@ pub(super) unsafe fn rows<F: Call, S: Source<T>, const R: usize, const P: usize,
         }
         group += 4 * F::SUB;
     }
+    // The lane's number is asked again: kept meanwhile, it would cost the largest kernel a spill.
     // SAFETY: this warp alone has these rows; all its lanes are here.
-    unsafe { finish_picked(p, first, lane, &a, F::SLOTS) };
+    unsafe { finish_picked(p, first, warp::lane_id() as usize, &a, F::SLOTS) };
 }

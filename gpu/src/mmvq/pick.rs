@@ -28,11 +28,11 @@ pub(super) unsafe fn weights<F: Call>(p: &ProductParams, row: usize) -> *const u
     w.wrapping_add(row * (p.n_in as usize / F::VALUES) * F::BYTES)
 }
 
-/// The call as the warp sees it whose first row is `first`, counted in its matrix: where its results go.
+/// Where the results of the warp go whose first row is `first`, and that row counted in its matrix.
 #[inline(always)]
-pub(super) fn results(p: &ProductParams, first: usize) -> (ProductParams, usize) {
+pub(super) fn results(p: &ProductParams, first: usize) -> (*mut f32, usize) {
     let (first, span) = (opaque(first), p.span as usize);
-    if first < span { (*p, first) } else { (ProductParams { y: p.y2, ..*p }, first - span) }
+    if first < span { (p.y, first) } else { (p.y2, first - span) }
 }
 
 /// Whether the matrix has the row that row `row` of the result asks for.

@@ -21,9 +21,9 @@ pub(super) unsafe fn finish_picked<const R: usize, const P: usize, const T: usiz
     a: &[Rows<R, P, T>; 4],
     slots: usize,
 ) {
-    let (to, first) = pick::results(p, first);
+    let (y, first) = pick::results(p, first);
     // SAFETY: same contract.
-    unsafe { finish_from::<R, P, T, true>(&to, [first, lane], a, slots) };
+    unsafe { finish_from::<R, P, T, true>(p, y, [first, lane], a, slots) };
 }
 
 /// Finishes `R` rows from `first` on: adds the slots in order, `((a_0 + a_1) + a_2) + a_3`, then the lanes, then
@@ -41,7 +41,7 @@ pub(super) unsafe fn finish<const R: usize, const P: usize, const T: usize>(
     slots: usize,
 ) {
     // SAFETY: same contract.
-    unsafe { finish_from::<R, P, T, false>(p, [first, lane], a, slots) };
+    unsafe { finish_from::<R, P, T, false>(p, p.y, [first, lane], a, slots) };
 }
 
 /// Both of them.
@@ -51,6 +51,7 @@ pub(super) unsafe fn finish<const R: usize, const P: usize, const T: usize>(
 #[inline(always)]
 unsafe fn finish_from<const R: usize, const P: usize, const T: usize, const PICKED: bool>(
     p: &ProductParams,
+    y: *mut f32,
     [first, lane]: [usize; 2],
     a: &[Rows<R, P, T>; 4],
     slots: usize,
@@ -81,7 +82,7 @@ unsafe fn finish_from<const R: usize, const P: usize, const T: usize, const PICK
             sum = f32::NAN;
         }
         // SAFETY: row and column exist; one lane a sum.
-        unsafe { global::store(p.y.add(column * p.y_stride as usize + row), sum) };
+        unsafe { global::store_named(y.add(column * p.y_stride as usize + row), sum) };
     }
 }
 

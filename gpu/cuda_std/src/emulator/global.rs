@@ -53,6 +53,7 @@ accessors! {
     }
     stores {
         store<Word>(T);
+        store_named<Word32>(T);
         store2<Word32>([T; 2]);
         store4<Word32>([T; 4]);
     }

@@ -29,6 +29,20 @@ pub(crate) unsafe fn store<T: Word>(p: *mut T, v: T) {
 }
 
 #[inline(always)]
+pub(crate) unsafe fn store_named<T: Word32>(p: *mut T, v: T) {
+    // SAFETY: the caller keeps the contract of `global::store_named`.
+    unsafe {
+        asm!(
+            "{{ .reg .u64 %ga; cvta.to.global.u64 %ga, {p};",
+            "st.global.b32 [%ga], {v}; }}",
+            p = in(reg64) p,
+            v = in(reg32) v.to_u32(),
+            options(nostack),
+        );
+    }
+}
+
+#[inline(always)]
 pub(crate) unsafe fn store2<T: Word32>(p: *mut T, v: [T; 2]) {
     // SAFETY: the caller keeps the contract of `global::store2`.
     unsafe { p.cast::<V2>().write(V2::pack(v)) }
