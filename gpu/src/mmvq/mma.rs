@@ -262,7 +262,11 @@ unsafe fn body<F: Tile, const OWN: usize>(p: ProductParams) {
     }
     grid::wait_for_previous();
     // SAFETY: the vectors are there; all lanes of the warp are here.
-    let x: [Unit; OWN] = core::array::from_fn(|u| unsafe { quantize::<F>(&p, me + u as u32 * warps, lane) });
+    let x: [Unit; OWN] = core::array::from_fn(|u| unsafe {
+        let unit = me + u as u32 * warps;
+        // Of several units the choice would go through local memory.
+        if OWN == 1 { quantize::<F, true>(&p, unit, lane) } else { quantize::<F, false>(&p, unit, lane) }
+    });
     sync_threads();
     let (mut slot, mut parity, mut of_group, mut first) = (0, 0, sums, 0);
     while first < tiles.count {
