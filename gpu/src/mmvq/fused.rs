@@ -13,10 +13,11 @@
 //! Promise   Bitwise against `plain`
 //!
 //! Here are the kernels of one column, and what all share; those of two, four and eight are in fused_c2.rs, fused_c4.rs and
-//! fused_c8.rs, with fewer warps, since their sums take registers. The copies of the first pieces start before the launch ahead has ended, which may write the vectors but not the matrix.
-//! From four columns on two rows go side by side, since what is read of the columns is the larger part. A copy goes from the
-//! multiple of 16 below a piece to the one above it, whatever the format's alignment; what the matrix has behind its last
-//! multiple of 16, a lane brings.
+//! fused_c8.rs, with fewer warps, since their sums take registers. The copies of the first pieces start before the launch ahead
+//! has ended, which may write the vectors but not the matrix; those of the second ones, where vectors are quantized, start
+//! behind that, since loads of vectors would wait behind them. From four columns on two rows go side by side, since what is
+//! read of the columns is the larger part. A copy goes from the multiple of 16 below a piece to the one above it, whatever the
+//! format's alignment; what the matrix has behind its last multiple of 16, a lane brings.
 
 use cuda_std::barrier::sync_threads;
 use cuda_std::int::opaque;
@@ -235,19 +236,28 @@ pub(super) unsafe fn body<F: Quad, const R: usize, const T: usize>(p: ProductPar
         pieces: blocks.div_ceil(F::STEPS * F::STEP_BLOCKS),
     };
     let first_piece = |run: &Rows, n| if R == 1 { run.piece::<F, 1>(n) } else { run.piece::<F, 2>(n) };
-    if lane < SLOTS {
+    let start = |slot| {
         // SAFETY: a lane a slot; nobody else looks before the barrier.
         unsafe {
-            bulk::init(run.slot::<F>(lane).landing);
-            run.start_copy::<F>(first_piece(&run, lane));
+            bulk::init(run.slot::<F>(slot).landing);
+            run.start_copy::<F>(first_piece(&run, slot));
         }
-    }
+    };
     // SAFETY: the vectors' place is the block's own.
     unsafe {
         if T <= QUANTIZES {
+            if lane == 0 {
+                start(lane);
+            }
             grid::wait_for_previous();
             quantize::<F, T>(&p, vectors);
+            if lane > 0 && lane < SLOTS {
+                start(lane);
+            }
         } else {
+            if lane < SLOTS {
+                start(lane);
+            }
             take::<F, T>(&p, vectors);
         }
     }

@@ -10,11 +10,11 @@ use cuda_std::thread::thread_idx_x;
 use cuda_std::{bulk, float, global, grid, int, shared, warp};
 
 use super::ProductParams;
+use super::codes::{codes, word};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::fused::QUANTIZES;
 use super::fused::{HEAD, bounds};
 use super::fused_quads::Quad;
-use super::quantize::{clamp_half, code};
 use crate::format::il::BLOCK_SUMS;
 use crate::format::q8_1;
 
@@ -111,41 +111,21 @@ fn sum_off<F: Quad>(t: usize, c: usize, block: u32) -> usize {
 /// Lanes that quantize a block of 32 values, four values each.
 pub(super) const LANES: u32 = 8;
 
-/// `num / den`, rounded to nearest, from the reciprocal of `den` rounded to nearest (Markstein): exact while neither the
-/// remainder nor anything else leaves the range of normal numbers.
-#[inline(always)]
-pub(super) fn quotient(num: f32, den: f32, reciprocal: f32) -> f32 {
-    let about = num * reciprocal;
-    float::fma(float::fma(-about, den, num), reciprocal, about)
-}
-
-/// The step of a block whose largest magnitude is `largest`, and four of its values divided by it: one division instead of
-/// five where all numbers are of ordinary size.
-#[inline(always)]
-fn divide(x: [f32; 4], largest: f32) -> (f32, [f32; 4]) {
-    const CODES: f32 = 127.0;
-    if largest > 1e-18 && largest < 1e30 {
-        let step = clamp_half(quotient(largest, CODES, 1.0 / CODES));
-        let reciprocal = 1.0 / step;
-        (step, x.map(|x| quotient(x, step, reciprocal)))
-    } else {
-        let step = clamp_half(largest / CODES);
-        (step, x.map(|x| x / step))
-    }
-}
-
-/// The lane's word of codes of a block and the block's step, made an f16 and back: [`LANES`] lanes have four values
+/// The lane's words of codes of `B` blocks and the blocks' steps, made an f16 and back: [`LANES`] lanes have four values of
 /// each, and call it together.
 #[inline(always)]
-pub(super) fn quantized(x: [f32; 4]) -> (u32, f32) {
+pub(super) fn quantized<const B: usize>(x: [[f32; 4]; B]) -> [(u32, f32); B] {
+    let largest = [1, 2, 4].into_iter().fold(x.map(largest_of), |largest, off| {
+        largest.map(|largest| float::max(largest, warp::shfl_xor(largest, off)))
+    });
+    codes(x, largest).map(|(codes, step)| (word(codes), float::f16_to_f32(float::f32_to_f16(step))))
+}
+
+/// The largest magnitude of four values.
+#[inline(always)]
+fn largest_of(x: [f32; 4]) -> f32 {
     let [x0, x1, x2, x3] = x.map(float::abs);
-    let largest = float::max(float::max(x0, x1), float::max(x2, x3));
-    let largest = float::max(largest, warp::shfl_xor(largest, 1));
-    let largest = float::max(largest, warp::shfl_xor(largest, 2));
-    let largest = float::max(largest, warp::shfl_xor(largest, 4));
-    let (step, quotients) = divide(x, largest);
-    let [q0, q1, q2, q3] = quotients.map(|v| if largest == 0.0 { 0 } else { code(v).cast_unsigned() & 0xff });
-    (q0 | q1 << 8 | q2 << 16 | q3 << 24, float::f16_to_f32(float::f32_to_f16(step)))
+    float::max(float::max(x0, x1), float::max(x2, x3))
 }
 
 /// Quantizes the vectors of the call to `place`; the block's barrier must follow.
@@ -163,7 +143,7 @@ pub(super) unsafe fn quantize<F: Quad, const T: usize>(p: &ProductParams, place:
         let at = c as usize * p.x_stride as usize + (block * q8_1::VALUES as u32 + 4 * part) as usize;
         // SAFETY: the vector has the block; a multiple of 16 bytes.
         let x = unsafe { global::load4(p.x.add(at)) };
-        let (word, d) = quantized(x);
+        let [(word, d)] = quantized([x]);
         // SAFETY: the lane's part of the block, if it is there.
         unsafe { put::<F, T>(place, c as usize, block, n < all, word, d) };
         n += bounds(T).threads / LANES;
@@ -245,34 +225,6 @@ mod tests {
     use super::super::fused_kquants::{Q3Quad, Q4Quad, Q5Quad, Q6Quad};
     use super::super::fused_others::{Q8Quad, Xs4Quad};
     use super::*;
-
-    /// Numbers whose bits are those of a linear congruence: all exponents and mantissas come about.
-    fn numbers() -> impl Iterator<Item = f32> {
-        let bits = (0..).scan(1u32, |state, _: u32| {
-            *state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            Some(*state)
-        });
-        bits.map(f32::from_bits).filter(|v| v.is_finite())
-    }
-
-    #[test]
-    fn steps_and_quotients_are_those_of_divisions() {
-        let mut quick = 0;
-        for (largest, share) in numbers().zip(numbers().skip(7)).take(2_000_000) {
-            let largest = largest.abs();
-            let x = [largest, -largest, share % largest, largest * 0.503_937];
-            let x = x.map(|x| if x.is_nan() { 0.0 } else { x });
-            let (step, quotients) = divide(x, largest);
-            assert_eq!(step.to_bits(), clamp_half(largest / 127.0).to_bits(), "{largest:e}");
-            for (x, v) in x.into_iter().zip(quotients) {
-                // A quotient far below a half is code 0, whatever its last bits are.
-                let want = x / step;
-                assert!(v.to_bits() == want.to_bits() || want.abs() < 1e-6, "{x:e} / {step:e}: {v:e} {want:e}");
-            }
-            quick += u32::from(largest > 1e-18 && largest < 1e30);
-        }
-        assert!(quick > 500_000, "{quick} of the numbers took the short way");
-    }
 
     #[test]
     fn codes_of_a_group_change_places_among_themselves() {

@@ -12,8 +12,9 @@
 //! Budget    128 registers, 0 B shared beside the dynamic, 0 B local (enforced by tests/tests/ptx/); with one unit the bounds leave 80
 //! Promise   Rounding against `plain`: exactness.md#mmvq-on-tensor-cores; a row's bits depend on its own vector alone
 //!
-//! The copies start before the launch ahead has ended, which may write the vectors but not the matrix. Rows past the last of a
-//! tile are the last one, done again and not stored.
+//! The first half of the copies starts before the launch ahead has ended, which may write the vectors but not the matrix; the others
+//! start behind the quantizing, since loads of the vectors would wait behind them. Rows past the last of a tile are the last one, done
+//! again and not stored.
 
 use cuda_std::barrier::sync_threads;
 use cuda_std::launch::Bounds;
@@ -251,14 +252,18 @@ unsafe fn body<F: Tile, const OWN: usize>(p: ProductParams) {
         count: (p.n_out.div_ceil(ROWS) - block_idx_x()).div_ceil(grid_dim_x()),
     };
     let starts_copies = thread_idx_x() == block_dim_x() - 32;
-    if starts_copies {
-        for slot in 0..slots {
-            // SAFETY: nobody else looks before the barrier.
+    let start = |slots: core::ops::Range<u32>| {
+        for slot in slots {
+            // SAFETY: one thread; nobody else looks before the barrier.
             unsafe {
                 bulk::init(tiles.place(slot).0);
                 tiles.start_copy(slot, slot);
             }
         }
+    };
+    let early = (slots.min(tiles.count) / 2).max(1);
+    if starts_copies {
+        start(0..early);
     }
     grid::wait_for_previous();
     // SAFETY: the vectors are there; all lanes of the warp are here.
@@ -267,6 +272,9 @@ unsafe fn body<F: Tile, const OWN: usize>(p: ProductParams) {
         // Of several units the choice would go through local memory.
         if OWN == 1 { quantize::<F, true>(&p, unit, lane) } else { quantize::<F, false>(&p, unit, lane) }
     });
+    if starts_copies {
+        start(early..slots);
+    }
     sync_threads();
     let (mut slot, mut parity, mut of_group, mut first) = (0, 0, sums, 0);
     while first < tiles.count {
@@ -320,10 +328,16 @@ unsafe fn body<F: Tile, const OWN: usize>(p: ProductParams) {
 unsafe fn finish(p: &ProductParams, first: u32, at: u32, warps: u32, sums: *const f32) {
     // SAFETY: same contract.
     let of = |warp: u32| unsafe { shared::load(sums.wrapping_add((warp * SUMS + at) as usize)) };
-    let (mut total, mut warp) = (of(0), 1);
     // Four at a time, so that their loads are under way together.
+    let four = |warp: u32| core::array::from_fn::<f32, 4, _>(|i| of(warp + i as u32));
+    let (mut total, mut warp) = if warps < 4 {
+        (of(0), 1)
+    } else {
+        let [a, b, c, d] = four(0);
+        (((a + b) + c) + d, 4)
+    };
     while warp + 3 < warps {
-        let [a, b, c, d] = core::array::from_fn(|i| of(warp + i as u32));
+        let [a, b, c, d] = four(warp);
         total = (((total + a) + b) + c) + d;
         warp += 4;
     }

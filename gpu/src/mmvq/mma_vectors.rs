@@ -4,9 +4,8 @@
 use cuda_std::{float, global, int, warp};
 
 use super::ProductParams;
-use super::fused_vectors::quotient;
+use super::codes::{codes, word};
 use super::mma::{Tile, UNIT};
-use super::quantize::{clamp_half, code, unlimited_code};
 use crate::format::q8_1;
 
 /// Blocks of 32 values of a unit.
@@ -21,23 +20,6 @@ pub(super) struct Unit {
     pub(super) steps: [[f32; 2]; BLOCKS],
     /// Those times the sums of their codes, for formats with minima.
     pub(super) sums: [[f32; 2]; BLOCKS],
-}
-
-/// Codes of a block whose largest magnitude is `largest`, of which the lane has eight values, and its step. Zeros take the way of
-/// numbers of ordinary size, where the step is below the largest f16 and no code needs its limits.
-#[inline(always)]
-fn codes(x: [f32; 8], largest: f32) -> ([i32; 8], f32) {
-    const CODES: f32 = 127.0;
-    let nonzero = if largest == 0.0 { 1.0 } else { largest };
-    let (codes, step) = if nonzero > 1e-18 && nonzero < 8e6 {
-        let step = quotient(nonzero, CODES, 1.0 / CODES);
-        let reciprocal = 1.0 / step;
-        (x.map(|x| unlimited_code(quotient(x, step, reciprocal))), step)
-    } else {
-        let step = clamp_half(nonzero / CODES);
-        (x.map(|x| code(x / step)), step)
-    };
-    (codes, if largest == 0.0 { 0.0 } else { step })
 }
 
 /// Quantizes unit `unit` of all columns and gives the lane its part. Columns that no vector fills are zero. With few columns and `SHARED`
@@ -82,11 +64,8 @@ unsafe fn quantize_of<F: Tile, const N: usize>(p: &ProductParams, unit: u32, lan
         let largest = x.iter().fold(0.0, |largest, &x| float::max(largest, float::abs(x)));
         let largest = float::max(largest, warp::shfl_xor(largest, 1));
         let largest = float::max(largest, warp::shfl_xor(largest, 2));
-        let (codes, step) = codes(x, largest);
-        let [q0, q1, q2, q3, q4, q5, q6, q7] = codes.map(i32::cast_unsigned);
-        let pair = |low: u32, high: u32| int::prmt(low, high, 0x0040);
-        let word = |low: u32, high: u32| int::prmt(low, high, 0x5410);
-        let words = [word(pair(q0, q1), pair(q2, q3)), word(pair(q4, q5), pair(q6, q7))];
+        let [([q0, q1, q2, q3, q4, q5, q6, q7], step)] = codes([x], [largest]);
+        let words = [word([q0, q1, q2, q3]), word([q4, q5, q6, q7])];
         let step = float::f16_to_f32(float::f32_to_f16(step));
         let sum = if F::SUMS {
             let sum = words.iter().fold(0, |sum, word| int::dp4a(word.cast_signed(), 0x0101_0101, sum));
@@ -115,36 +94,4 @@ unsafe fn quantize_of<F: Tile, const N: usize>(p: &ProductParams, unit: u32, lan
         }
     }
     made
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The quantizer's own steps.
-    fn plain(x: [f32; 8], largest: f32) -> ([i32; 8], f32) {
-        let step = clamp_half(largest / 127.0);
-        (x.map(|x| if largest == 0.0 { 0 } else { code(x / step) }), step)
-    }
-
-    #[test]
-    fn codes_and_steps_are_those_of_the_quantizer() {
-        let bits = (0..).scan(1u32, |state, _: u32| {
-            *state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            Some(*state)
-        });
-        let mut numbers = bits.map(f32::from_bits);
-        let (mut next, mut ordinary) = (|| numbers.next().unwrap_or_default(), 0);
-        for i in 0..400_000 {
-            // Of any size, or within a block of a largest number as it comes; ties, zeros, NaN and infinities among them.
-            let largest = if i % 5 == 0 { [127.0, 0.0, f32::INFINITY, 8e6, 1e-18][i / 5 % 5] } else { next().abs() };
-            let largest = if largest.is_nan() { 3.0 } else { largest };
-            let part = |k: f32| largest * (k / 127.0);
-            let x = [largest, next() % largest, part(0.5), part(-2.5), part(63.5), f32::NAN, 0.0, -largest];
-            let (got, want) = (codes(x, largest), plain(x, largest));
-            assert_eq!((got.0, got.1.to_bits()), (want.0, want.1.to_bits()), "{x:?}");
-            ordinary += u32::from(largest > 1e-18 && largest < 8e6);
-        }
-        assert!(ordinary > 100_000, "{ordinary} took the short way");
-    }
 }

@@ -12,6 +12,7 @@
 //! one slot, which takes all chunks.
 
 pub mod call;
+mod codes;
 pub mod fused;
 pub mod fused_c2;
 pub mod fused_c4;

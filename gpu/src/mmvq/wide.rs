@@ -12,8 +12,10 @@
 //! Budget    80 registers, 48 where two blocks of 20 warps have room on an SM, 0 B shared beside the dynamic, 0 B local (enforced by tests/tests/ptx/)
 //! Promise   Rounding against `plain`: exactness.md#mmvq-by-64-values; a row's bits depend on the vector, n_in and R alone
 //!
-//! The first copies start before the launch ahead has ended, which may write the vector but not the matrix. A copy goes from the
-//! multiple of 16 below a group of rows to the one above it; what the matrix has behind its last multiple of 16, a lane brings.
+//! Copies start before the launch ahead has ended, which may write the vector but not the matrix: all those of a block that has
+//! room beside that launch's, else those of half of its warps; the others start behind the quantizing, since loads of the vector
+//! would wait behind them. A copy goes from the multiple of 16 below a group of rows to the one above it; what the matrix has
+//! behind its last multiple of 16, a lane brings.
 
 use cuda_std::barrier::sync_threads;
 use cuda_std::launch::Bounds;
@@ -91,6 +93,11 @@ const fn slot_bytes(row_bytes: u32, r: u32) -> u32 {
     HEAD + (r * row_bytes + 15 + 4).next_multiple_of(16) + 16
 }
 
+/// Most threads of a block that another one has registers beside.
+const fn beside(bounds: Bounds) -> u32 {
+    if bounds.min_blocks > 1 { bounds.threads } else { bounds.threads / 2 }
+}
+
 /// Places of a warp.
 #[inline(always)]
 fn slots(row_bytes: u32, n_in: u32, warps: u32, r: u32) -> u32 {
@@ -129,8 +136,7 @@ impl Block {
             let shared_bytes = vector_bytes(n_in) + slots * warps * slot_bytes(row_bytes, rows);
             let (groups, units_a_lane) = (n_out.div_ceil(sms * warps).div_ceil(rows), units.div_ceil(32 / rows));
             let bounds = INSTANCES.iter().find(|i| i.format == format && i.rows == rows as usize)?.kernel.info().bounds;
-            let beside = if bounds.min_blocks > 1 { bounds.threads } else { bounds.threads / 2 };
-            let alone = shared_bytes > HALF || 32 * warps > beside;
+            let alone = shared_bytes > HALF || 32 * warps > beside(bounds);
             // Of the busiest scheduler.
             let steps = warps.div_ceil(SCHEDULERS) * groups * units_a_lane
                 + WAIT * (u32::from(groups > slots) + u32::from(alone))
@@ -160,7 +166,7 @@ macro_rules! instances {
             #[launch_bounds($bounds)]
             pub unsafe fn $name(p: ProductParams) {
                 // SAFETY: same contract.
-                unsafe { body::<$wide, $rows>(p) }
+                unsafe { body::<$wide, $rows>(p, beside($bounds)) }
             }
         )*
 
@@ -243,15 +249,19 @@ impl Rows {
     }
 }
 
+/// `most_beside`: [`beside`] of the kernel's bounds.
+///
 /// # Safety
 /// As the kernels.
 #[inline(always)]
-unsafe fn body<F: Wide, const R: u32>(p: ProductParams) {
+unsafe fn body<F: Wide, const R: u32>(p: ProductParams, most_beside: u32) {
     let (warp, lane, warps) = (thread_idx_x() / 32, thread_idx_x() % 32, block_dim_x() / 32);
     grid::let_next_start();
     let vector = shared::dynamic_shared::<u8>();
     let row_bytes = p.n_in / F::VALUES * F::BYTES;
     let slots = slots(row_bytes, p.n_in, warps, R);
+    let bytes = vector_bytes(p.n_in) + slots * warps * slot_bytes(row_bytes, R);
+    let is_beside = bytes <= HALF && 32 * warps <= most_beside;
     // The first `extra` warps have a row more; warps are numbered across the blocks, so that no SM has many of them.
     let (all, me) = (grid_dim_x() * warps, warp * grid_dim_x() + block_idx_x());
     let (share, extra) = (p.n_out / all, p.n_out % all);
@@ -264,16 +274,25 @@ unsafe fn body<F: Wide, const R: u32>(p: ProductParams) {
         rows: share + u32::from(me < extra),
         row_bytes,
     };
-    if lane < slots {
-        // SAFETY: a lane a place; nobody else looks before the barrier.
-        unsafe {
-            bulk::init(run.place::<R>(lane).0);
-            run.start_copy::<R>(lane * R, lane);
+    let start = || {
+        if lane < slots {
+            // SAFETY: a lane a place; nobody else looks before the barrier.
+            unsafe {
+                bulk::init(run.place::<R>(lane).0);
+                run.start_copy::<R>(lane * R, lane);
+            }
         }
+    };
+    let early = is_beside || warp < warps / 2;
+    if early {
+        start();
     }
     grid::wait_for_previous();
     // SAFETY: the vector's place is the block's own.
     unsafe { quantize::<F>(&p, vector) };
+    if !early {
+        start();
+    }
     sync_threads();
     let (units, lanes) = (p.n_in / UNIT, 32 / R);
     let (own, k) = (lane / lanes, lane % lanes);

@@ -108,42 +108,53 @@ impl Vector {
 /// As the kernels; all threads call it.
 #[inline(always)]
 pub(super) unsafe fn quantize<F: Wide>(p: &ProductParams, place: *mut u8) {
-    let (blocks, part) = (p.n_in / q8_1::VALUES as u32, thread_idx_x() % LANES);
     if F::INTERLEAVED && thread_idx_x() == 0 {
         // SAFETY: inside the vector's place.
         unsafe { shared::store4(Vector::of(place, p.n_in, 0).book.cast(), BOOK) };
     }
+    // SAFETY: same contract.
+    unsafe {
+        if p.n_in / q8_1::VALUES as u32 <= block_dim_x() / LANES {
+            rounds::<F, 1>(p, place);
+        } else {
+            rounds::<F, 2>(p, place);
+        }
+    }
+}
+
+/// [`quantize`] with `B` blocks of a group of lanes side by side.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+unsafe fn rounds<F: Wide, const B: usize>(p: &ProductParams, place: *mut u8) {
+    let (blocks, part) = (p.n_in / q8_1::VALUES as u32, thread_idx_x() % LANES);
     let (mut block, stride) = (thread_idx_x() / LANES, block_dim_x() / LANES);
     // Whole warps stay while one of their blocks is there.
-    let is_there = |block: u32| block - block % (32 / LANES) < blocks;
-    while is_there(block) {
-        // Two blocks' loads before the first use.
-        let x = [block, block + stride].map(|block| {
+    while block - block % (32 / LANES) < blocks {
+        let own: [u32; B] = core::array::from_fn(|i| block + i as u32 * stride);
+        let x = own.map(|block| {
             let at = block.min(blocks - 1) * q8_1::VALUES as u32 + 4 * part;
             // SAFETY: the vector has the block; a multiple of 16 bytes.
             unsafe { global::load4(p.x.add(at as usize)) }
         });
-        // SAFETY: the lane's part of a block, if it is there.
-        unsafe {
-            put::<F>(p.n_in, place, block, block < blocks, x[0]);
-            block += stride;
-            if is_there(block) {
-                put::<F>(p.n_in, place, block, block < blocks, x[1]);
-            }
+        let made = quantized(x);
+        for i in 0..B {
+            // SAFETY: the lane's part of the block, if it is there.
+            unsafe { put::<F>(p.n_in, place, own[i], own[i] < blocks, made[i]) };
         }
-        block += stride;
+        block += B as u32 * stride;
     }
 }
 
-/// Quantizes a block, of which the lane has four values, and puts the lane's word there, if the block is there; one of its lanes, or
-/// where pieces are apart one of each half, puts the step and the sums. All lanes of the warp call it together.
+/// Puts the lane's word of a block there, if the block is there; one of its lanes, or where pieces are apart one of each half, puts the
+/// step and the sums. All lanes of the warp call it together.
 ///
 /// # Safety
 /// `place` has the block, if it is there.
 #[inline(always)]
-unsafe fn put<F: Wide>(n_in: u32, place: *mut u8, block: u32, there: bool, x: [f32; 4]) {
+unsafe fn put<F: Wide>(n_in: u32, place: *mut u8, block: u32, there: bool, (word, d): (u32, f32)) {
     let part = thread_idx_x() % LANES;
-    let (word, d) = quantized(x);
     let (half, mut sum) = (part / 4, int::dp4a(word.cast_signed(), 0x0101_0101, 0));
     sum += warp::shfl_xor(sum, 1);
     sum += warp::shfl_xor(sum, 2);

@@ -115,10 +115,10 @@ pub(super) fn by_64_values(ask: &QuantizedProductSizes) -> Found {
     ask.find(wide::INSTANCES, ask.columns, Some(block.rows as usize)).ok_or_else(none)
 }
 
-/// Its launch: a block an SM, as far as there are rows for its warps.
+/// Its launch: a block an SM, as far as there are rows: every SM brings its share, even where warps of it have none.
 pub(super) fn wide_launch(ask: &QuantizedProductSizes) -> Launch {
     let (threads, dynamic_shared) = wide_block(ask).map_or((32, 0), |block| (block.threads, block.shared_bytes));
-    let blocks = ask.n_out.div_ceil(threads as usize / 32).min(ask.sms as usize);
+    let blocks = ask.n_out.min(ask.sms as usize);
     Launch { dynamic_shared, ..Launch::new(axis(blocks), threads) }
 }
 
