@@ -98,6 +98,14 @@ const fn beside(bounds: Bounds) -> u32 {
     if bounds.min_blocks > 1 { bounds.threads } else { bounds.threads / 2 }
 }
 
+/// Bytes of dynamic shared memory of a block with `slots` places a warp, and whether another block has room beside it, which its
+/// registers leave to blocks of up to `most` threads.
+#[inline(always)]
+const fn room(n_in: u32, slots: u32, warps: u32, slot_bytes: u32, most: u32) -> (u32, bool) {
+    let bytes = vector_bytes(n_in) + slots * warps * slot_bytes;
+    (bytes, bytes <= HALF && 32 * warps <= most)
+}
+
 /// Places of a warp.
 #[inline(always)]
 fn slots(row_bytes: u32, n_in: u32, warps: u32, r: u32) -> u32 {
@@ -133,13 +141,12 @@ impl Block {
         let (units, row_bytes) = (n_in / UNIT, n_in / values as u32 * bytes as u32);
         let block = |(warps, rows): (u32, u32)| {
             let slots = slots(row_bytes, n_in, warps, rows);
-            let shared_bytes = vector_bytes(n_in) + slots * warps * slot_bytes(row_bytes, rows);
             let (groups, units_a_lane) = (n_out.div_ceil(sms * warps).div_ceil(rows), units.div_ceil(32 / rows));
             let bounds = INSTANCES.iter().find(|i| i.format == format && i.rows == rows as usize)?.kernel.info().bounds;
-            let alone = shared_bytes > HALF || 32 * warps > beside(bounds);
+            let (shared_bytes, is_beside) = room(n_in, slots, warps, slot_bytes(row_bytes, rows), beside(bounds));
             // Of the busiest scheduler.
             let steps = warps.div_ceil(SCHEDULERS) * groups * units_a_lane
-                + WAIT * (u32::from(groups > slots) + u32::from(alone))
+                + WAIT * (u32::from(groups > slots) + u32::from(!is_beside))
                 + ROUND * n_in.div_ceil(4 * 32 * warps);
             let fits = units_a_lane <= MAX_STEPS && slots > 0 && 32 * warps <= bounds.threads;
             fits.then_some((steps, Self { rows, threads: 32 * warps, shared_bytes }))
@@ -260,8 +267,7 @@ unsafe fn body<F: Wide, const R: u32>(p: ProductParams, most_beside: u32) {
     let vector = shared::dynamic_shared::<u8>();
     let row_bytes = p.n_in / F::VALUES * F::BYTES;
     let slots = slots(row_bytes, p.n_in, warps, R);
-    let bytes = vector_bytes(p.n_in) + slots * warps * slot_bytes(row_bytes, R);
-    let is_beside = bytes <= HALF && 32 * warps <= most_beside;
+    let (_, is_beside) = room(p.n_in, slots, warps, slot_bytes(row_bytes, R), most_beside);
     // The first `extra` warps have a row more; warps are numbered across the blocks, so that no SM has many of them.
     let (all, me) = (grid_dim_x() * warps, warp * grid_dim_x() + block_idx_x());
     let (share, extra) = (p.n_out / all, p.n_out % all);
