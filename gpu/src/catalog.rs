@@ -9,7 +9,7 @@ use crate::conv::window_quad;
 use crate::delta::{conv_warp, gated_norm_warp, gates_elem, window_commit, window_step};
 use crate::delta::{
     out_norm_block, out_norm_warp, rec_chunk32_prep, rec_chunk32_scan, rec_cols, rec_keyhead, rec_lanes, rec_tc32_prep,
-    rec_tc32_scan, rec_wg32_prep, rec_wg32_scan, rec_wg32_split, rec_wg32_split_join,
+    rec_tc32_scan, rec_wg32_fast_scan, rec_wg32_prep, rec_wg32_scan, rec_wg32_split, rec_wg32_split_join,
 };
 use crate::dense::{dequantize_narrow, dequantize_wide, embed_rows};
 use crate::dense::{product_mma, product_mma_narrow, product_mma_split, product_rows, product_tile};
@@ -244,7 +244,7 @@ pub fn entries() -> Vec<Entry> {
         entry("delta.rec/wg32", rec_wg32_prep::DELTA_REC_WG32_PREP.info(), TC32_PREP),
         entry("delta.rec/wg32_fast", rec_wg32_prep::DELTA_REC_WG32_FAST_PREP.info(), TC32_PREP),
         entry("delta.rec/wg32", rec_wg32_scan::DELTA_REC_WG32_SCAN.info(), TC32_SCAN),
-        entry("delta.rec/wg32_fast", rec_wg32_scan::DELTA_REC_WG32_FAST_SCAN.info(), TC32_SCAN),
+        entry("delta.rec/wg32_fast", rec_wg32_fast_scan::DELTA_REC_WG32_FAST_SCAN.info(), TC32_SCAN),
         entry("delta.rec/wg32_split", rec_wg32_split::DELTA_REC_WG32_SPLIT_ENDS.info(), TC32_SCAN),
         entry("delta.rec/wg32_split", rec_wg32_split::DELTA_REC_WG32_SPLIT_OUTPUTS.info(), TC32_SCAN),
         entry("delta.rec/wg32_split", rec_wg32_split_join::DELTA_REC_WG32_SPLIT_JOIN.info(), SPLIT_JOIN),

@@ -12,8 +12,10 @@ use super::RecParams;
 
 /// Tokens of a chunk.
 pub const CHUNK: usize = 32;
-/// Exponent of the scale of the k and q images: `|x| <= 1`.
-pub const KEY_SCALE: i32 = 8;
+/// Exponent of the scale of the k and q images: `|x| <= 1`. Without a lo part nothing needs a scale.
+pub const fn key_scale(pairs: bool) -> i32 {
+    if pairs { 8 } else { 0 }
+}
 /// Exponent of the scale of the P and T images: `|x| <= 1`.
 pub const CHUNK_SCALE: i32 = 13;
 

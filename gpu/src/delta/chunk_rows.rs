@@ -4,7 +4,7 @@ use cuda_std::copy::cp_async16_zfill;
 use cuda_std::{global, int, shared, warp};
 
 use super::RecParams;
-use super::chunk::{CHUNK, KEY_SCALE, KEYS, key_at, parts, power_of_two, split};
+use super::chunk::{CHUNK, KEYS, key_at, key_scale, parts, power_of_two, split};
 use super::chunk_walk::Task;
 use crate::geometry::HEAD_DIM;
 
@@ -75,7 +75,7 @@ impl RowSource {
     #[inline(always)]
     pub unsafe fn store<const PAIRS: bool>(&self, images: *mut u8, rows: &Rows) {
         let lane = int::opaque(warp::lane_id() as usize); // else a loop over chunks carries an address for each row
-        let scale = power_of_two(KEY_SCALE);
+        let scale = power_of_two(key_scale(PAIRS));
         let to = images.wrapping_add(self.warp * ROWS * 128 + lane % 2 * 8);
         for r in 0..ROWS {
             let x = rows[r];

@@ -9,7 +9,7 @@ use cuda_std::{float, global, int, shared, warp};
 
 use super::RecParams;
 use super::chunk::{
-    BETA, BETA_DECAY, CHUNK, CHUNK_SCALE, D_SHIFT, DECAY, KEY_SCALE, larger, power_of_two, scale_exponent, warp_largest,
+    BETA, BETA_DECAY, CHUNK, CHUNK_SCALE, D_SHIFT, DECAY, key_scale, larger, power_of_two, scale_exponent, warp_largest,
 };
 use super::chunk_rows::VALUE_PITCH;
 use crate::geometry::{HEAD_DIM, OUTPUT_SCALE};
@@ -131,6 +131,8 @@ impl Scaled {
 pub struct Steps {
     /// Y is times `2^ey`.
     ey: i32,
+    /// No magnitude of Y in the warp exceeds it.
+    largest_y: f32,
     /// `beta v 2^ey`.
     value: Tokens,
     /// What X's sums are to be multiplied by.
@@ -163,7 +165,7 @@ impl Given {
 impl Steps {
     /// From what the stage holds and the state before the chunk.
     #[inline(always)]
-    pub fn new(given: &Given, state: &Scaled) -> Self {
+    pub fn new<const PAIRS: bool>(given: &Given, state: &Scaled) -> Self {
         let Given { v, beta, beta_decay } = given;
         let (mut value, mut predicted) = ([0.0f32; 4 * TOKEN_TILES], [0.0f32; 2 * TOKEN_TILES]);
         let (mut largest, mut share) = ([0.0f32; 2], [0.0f32; 2]);
@@ -180,10 +182,11 @@ impl Steps {
         }
         let of_state = 11.4 * state.largest * power_of_two(-state.exponent);
         let of_lane = float::fma(float::max(share[0], share[1]), of_state, float::max(largest[0], largest[1]));
-        let ey = scale_exponent(warp_largest(of_lane).to_bits());
-        let unscale = power_of_two(-state.exponent - KEY_SCALE);
+        let largest_y = warp_largest(of_lane);
+        let ey = scale_exponent(largest_y.to_bits());
+        let unscale = power_of_two(-state.exponent - key_scale(PAIRS));
         // Below -126 v is so much larger than the state that X counts for nothing.
-        let rescale = power_of_two((ey - state.exponent - KEY_SCALE).clamp(-126, 126));
+        let rescale = power_of_two((ey - state.exponent - key_scale(PAIRS)).clamp(-126, 126));
         let scale = power_of_two(ey);
         for x in &mut value {
             *x *= scale;
@@ -191,7 +194,7 @@ impl Steps {
         for x in &mut predicted {
             *x = -(*x * rescale);
         }
-        Self { ey, value, predicted, carried: unscale * OUTPUT_SCALE }
+        Self { ey, largest_y, value, predicted, carried: unscale * OUTPUT_SCALE }
     }
 
     /// `Y = beta (v - e^G X)` times `2^ey`, from the sums of X.
@@ -220,31 +223,49 @@ impl Steps {
         [d, kept]
     }
 
-    /// `y = (e^G Q S + P D) / sqrt(128)` from the scalars `DECAY` and the sums of both.
+    /// What an output carries from the state, `e^G Q S / sqrt(128)`, from the scalars `DECAY` and the sums of Q S.
     #[inline(always)]
-    pub fn outputs(&self, decay: &Scalars, qs: &[f32], pd: &Tokens) -> Tokens {
-        let unscale = power_of_two(5 - self.ey - CHUNK_SCALE) * OUTPUT_SCALE;
+    pub fn carried(&self, decay: &Scalars, qs: &[f32]) -> Tokens {
         let mut y = [0.0f32; 4 * TOKEN_TILES];
         for j in 0..TOKEN_TILES {
-            let carried = [decay[2 * j] * self.carried, decay[2 * j + 1] * self.carried];
+            let factor = [decay[2 * j] * self.carried, decay[2 * j + 1] * self.carried];
             for i in 0..4 {
-                let at = 4 * j + i;
-                y[at] = float::fma(pd[at], unscale, carried[i % 2] * qs[at]);
+                y[4 * j + i] = factor[i % 2] * qs[4 * j + i];
             }
         }
         y
+    }
+
+    /// What the sums of P D are to be multiplied by.
+    #[inline(always)]
+    pub fn of_corrections(&self) -> f32 {
+        power_of_two(5 - self.ey - CHUNK_SCALE) * OUTPUT_SCALE
+    }
+
+    /// How the state of single f16 goes on, before anything of D is known: its product adds to it on the tensor cores, so both
+    /// have one scale. Its exponent comes from `max |S| <= e^G_L max |S| + 32 max |D| <= e^G_L max |S| + 1024 max |Y|`, no
+    /// entry of k or T exceeding 1. Makes `e^G_L S` in that scale.
+    /// `whole` is e^G_L.
+    #[inline(always)]
+    pub fn turn_ahead(&self, whole: f32, state: &mut Scaled) -> TurnAhead {
+        let old = whole * (state.largest * power_of_two(-state.exponent));
+        let exponent = scale_exponent(float::fma(1024.0, self.largest_y, old).to_bits());
+        let shift = exponent - state.exponent;
+        let factor = whole * power_of_two(shift / 2) * power_of_two(shift - shift / 2);
+        for x in &mut state.s {
+            *x *= factor;
+        }
+        state.exponent = exponent;
+        let kept = power_of_two((exponent - key_scale(false) - (self.ey - 5)).clamp(-126, 126));
+        TurnAhead { kept, old: old * power_of_two(exponent) }
     }
 
     /// How the state goes on, before the sums that are added are known: its new exponent comes from
     /// `max |S| <= e^G_L max |S| + 32 max |e^(G_L - G) D|`. Scales `kept` for its product.
     /// `whole` is e^G_L.
     #[inline(always)]
-    pub fn turn(&self, whole: f32, state: &Scaled, kept: &mut Tokens) -> Turn {
-        let mut largest = [0.0f32; 2];
-        for i in 0..4 * TOKEN_TILES {
-            largest[i % 2] = larger(largest[i % 2], kept[i]);
-        }
-        let kept_largest = warp_largest(float::max(largest[0], largest[1]));
+    pub fn turn<const PAIRS: bool>(&self, whole: f32, state: &Scaled, kept: &mut Tokens) -> Turn {
+        let kept_largest = largest_of_tokens(kept);
         let ek = scale_exponent(kept_largest.to_bits());
         let scale = power_of_two(ek);
         for x in kept {
@@ -258,9 +279,29 @@ impl Steps {
             exponent,
             largest: bound * power_of_two(exponent),
             old: whole * power_of_two(shift / 2) * power_of_two(shift - shift / 2),
-            added: power_of_two((exponent - (self.ey - 5 + ek) - KEY_SCALE).clamp(-126, 126)),
+            added: power_of_two((exponent - (self.ey - 5 + ek) - key_scale(PAIRS)).clamp(-126, 126)),
         }
     }
+}
+
+/// The warp's largest magnitude of a value for each column and token.
+#[inline(always)]
+fn largest_of_tokens(values: &Tokens) -> f32 {
+    let mut largest = [0.0f32; 2];
+    for i in 0..4 * TOKEN_TILES {
+        largest[i % 2] = larger(largest[i % 2], values[i]);
+    }
+    warp_largest(float::max(largest[0], largest[1]))
+}
+
+/// `y = (e^G Q S + P D) / sqrt(128)` from [`Steps::carried`], the sums of P D and [`Steps::of_corrections`].
+#[inline(always)]
+pub fn outputs(carried: &Tokens, pd: &Tokens, of_corrections: f32) -> Tokens {
+    let mut y = [0.0f32; 4 * TOKEN_TILES];
+    for i in 0..4 * TOKEN_TILES {
+        y[i] = float::fma(pd[i], of_corrections, carried[i]);
+    }
+    y
 }
 
 /// See [`Steps::turn`].
@@ -291,6 +332,29 @@ impl Turn {
             state.s[i] = float::fma(self.added, sums[i], state.s[i]);
         }
         (state.exponent, state.largest) = (self.exponent, self.largest);
+    }
+}
+
+/// See [`Steps::turn_ahead`].
+pub struct TurnAhead {
+    /// What the kept part of D is to be multiplied by, besides the scalars `REST`.
+    kept: f32,
+    /// The bound on `e^G_L S` in the new scale.
+    old: f32,
+}
+
+impl TurnAhead {
+    /// Scales the scalars `REST` so that [`Steps::corrections`] gives the kept part of D in the state's scale.
+    #[inline(always)]
+    #[must_use]
+    pub fn scale_rest(&self, rest: Scalars) -> Scalars {
+        rest.map(|r| r * self.kept)
+    }
+
+    /// Bounds the state after the product from the largest magnitude of `kept`.
+    #[inline(always)]
+    pub fn bound(&self, kept: &Tokens, state: &mut Scaled) {
+        state.largest = float::fma(32.0, largest_of_tokens(kept), self.old);
     }
 }
 

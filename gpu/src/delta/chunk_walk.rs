@@ -17,15 +17,53 @@ pub const SPLIT: usize = HEAD_DIM / (SCANNERS * COLUMNS);
 
 /// What multiplies: one of the two files that have a scan's kernels.
 pub trait Products<const PAIRS: bool> {
+    /// Takes `chunks` chunks from `ring`, one at least, for scanning warp `warp`: their outputs in place of v in their stages,
+    /// and the state from before the first to after the last.
+    ///
+    /// # Safety
+    /// The filling warps bring as many; the four scanning warps call it together.
+    unsafe fn scan<const ALIGN: usize, const STAGES: usize>(
+        ring: Ring<PAIRS, ALIGN, STAGES>,
+        chunks: usize,
+        state: &mut Scaled,
+        warp: usize,
+    );
+
+    /// What [`scan`](Self::scan) needs of who writes a stage, between the write and a barrier: without the fence that
+    /// `wgmma` wants it may read what was there before.
+    fn make_visible();
+}
+
+/// A form that is done with a chunk before it takes the next.
+pub trait Advance<const PAIRS: bool> {
     /// Makes one chunk's outputs, in place of v in its stage, and the state after it, for scanning warp `warp`.
     ///
     /// # Safety
     /// The stage holds the chunk; the four scanning warps call it together.
     unsafe fn advance(stage: Stage, state: &mut Scaled, warp: usize);
+}
 
-    /// What [`advance`](Self::advance) needs of who writes a stage, between the write and a barrier: without the fence that
-    /// `wgmma` wants it may read what was there before.
-    fn make_visible();
+/// [`Products::scan`] of such a form.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+pub unsafe fn scan_each<A: Advance<PAIRS>, const PAIRS: bool, const ALIGN: usize, const STAGES: usize>(
+    ring: Ring<PAIRS, ALIGN, STAGES>,
+    chunks: usize,
+    state: &mut Scaled,
+    warp: usize,
+) {
+    for chunk in 0..chunks {
+        let stage = ring.stage(chunk);
+        ring.wait_full(stage);
+        // SAFETY: the stage holds the chunk until this warp gives it back.
+        unsafe { A::advance(stage, state, warp) };
+        ring.give_back(stage);
+        if chunk % SETTLED == SETTLED - 1 {
+            state.settle();
+        }
+    }
 }
 
 /// What a walk begins with and leaves.
@@ -100,17 +138,8 @@ impl Task {
             Start::Zero => [0.0; 4 * STATE_TILES],
             Start::Identity => identity(column),
         });
-        let chunks = (p.tokens as usize).div_ceil(CHUNK);
-        for chunk in 0..chunks {
-            let stage = ring.stage(chunk);
-            ring.wait_full(stage);
-            // SAFETY: the stage holds the chunk until this warp gives it back.
-            unsafe { P::advance(stage, &mut state, warp) };
-            ring.give_back(stage);
-            if chunk % SETTLED == SETTLED - 1 {
-                state.settle();
-            }
-        }
+        // SAFETY: the filling warps bring these chunks.
+        unsafe { P::scan(ring, (p.tokens as usize).div_ceil(CHUNK), &mut state, warp) };
         if self.ends {
             state.store(&Lane::new(p, self.end, head, column));
         }

@@ -34,6 +34,7 @@ pub mod rec_keyhead;
 pub mod rec_lanes;
 pub mod rec_tc32_prep;
 pub mod rec_tc32_scan;
+pub mod rec_wg32_fast_scan;
 pub mod rec_wg32_prep;
 pub mod rec_wg32_scan;
 pub mod rec_wg32_split;

@@ -19,8 +19,8 @@ use cuda_std::{float, global, kernel, mma, shared, shared_array, warp};
 
 use super::RecParams;
 use super::chunk::{
-    BETA, BETA_DECAY, CHUNK, CHUNK_SCALE, D_SHIFT, DECAY, KEY_SCALE, KEYS, MatrixLane, P, REST, T, chunk_at, decay,
-    image_bytes, key_bytes, pairs, parts, power_of_two, slot_of,
+    BETA, BETA_DECAY, CHUNK, CHUNK_SCALE, D_SHIFT, DECAY, KEYS, MatrixLane, P, REST, T, chunk_at, decay, image_bytes,
+    key_bytes, key_scale, pairs, parts, power_of_two, slot_of,
 };
 use super::chunk_rows::{RowSource, SPLITTERS};
 use super::chunk_solve::{
@@ -189,7 +189,7 @@ impl Sum {
     }
 }
 
-/// The warp's tiles of k k^T (warps 0, 1) or q k^T (2, 3), times `2^(2 KEY_SCALE)`: columns 8 h .. and 16 + 8 h .. with
+/// The warp's tiles of k k^T (warps 0, 1) or q k^T (2, 3), times `2^(2 key_scale)`: columns 8 h .. and 16 + 8 h .. with
 /// h = warp mod 2. A lane's four values lie together.
 ///
 /// # Safety
@@ -236,7 +236,7 @@ unsafe fn gram<const PAIRS: bool>(images: *const u8, tiles: *mut f32, warp: usiz
 unsafe fn weigh<const PAIRS: bool>(images: *mut u8, tiles: *const f32, sum: Sum, beta: f32) {
     let lane = warp::lane_id() as usize;
     let (g, pair) = (lane / 4, lane % 4 * 2);
-    let unscale = power_of_two(-2 * KEY_SCALE);
+    let unscale = power_of_two(-2 * key_scale(PAIRS));
     let scale = power_of_two(CHUNK_SCALE);
     for m in 0..2 {
         let rows = [HALF * m + g, HALF * m + 8 + g];

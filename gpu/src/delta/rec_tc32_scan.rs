@@ -15,9 +15,11 @@ use cuda_std::{kernel, mma};
 
 use super::RecParams;
 use super::chunk::{CHUNK, DECAY, KEYS, MatrixLane, P, REST, T, fragments, pairs, parts};
-use super::chunk_ring::Stage;
-use super::chunk_scan::{Given, STATE_TILES, Scaled, Steps, TOKEN_TILES, Tokens, read, whole_decay, write_outputs};
-use super::chunk_walk::{BOUNDS, Products, walk};
+use super::chunk_ring::{Ring, Stage};
+use super::chunk_scan::{
+    Given, STATE_TILES, Scaled, Steps, TOKEN_TILES, Tokens, outputs, read, whole_decay, write_outputs,
+};
+use super::chunk_walk::{Advance, BOUNDS, Products, scan_each, walk};
 use crate::geometry::HEAD_DIM;
 
 /// What stages are aligned to.
@@ -52,6 +54,24 @@ struct Mma;
 
 impl<const PAIRS: bool> Products<PAIRS> for Mma {
     #[inline(always)]
+    unsafe fn scan<const ALIGN: usize, const STAGES: usize>(
+        ring: Ring<PAIRS, ALIGN, STAGES>,
+        chunks: usize,
+        state: &mut Scaled,
+        warp: usize,
+    ) {
+        // SAFETY: same contract.
+        unsafe { scan_each::<Self, PAIRS, ALIGN, STAGES>(ring, chunks, state, warp) };
+    }
+
+    #[inline(always)]
+    fn make_visible() {
+        // `mma.sync` reads what any thread of the block wrote.
+    }
+}
+
+impl<const PAIRS: bool> Advance<PAIRS> for Mma {
+    #[inline(always)]
     unsafe fn advance(stage: Stage, state: &mut Scaled, warp: usize) {
         let (plain, transposed) = (MatrixLane::columns_first(), MatrixLane::rows_first());
         // SAFETY: rows and columns of the stage's images throughout.
@@ -68,11 +88,11 @@ impl<const PAIRS: bool> Products<PAIRS> for Mma {
                 }
                 add_product::<PAIRS, PAIRS, TOKEN_TILES>(&mut xq, 0, a, &b);
             }
-            let steps = Steps::new(&Given::read(stage.scalars, stage.values, warp), state);
+            let steps = Steps::new::<PAIRS>(&Given::read(stage.scalars, stage.values, warp), state);
             let right = steps.right_side(&xq[..4 * TOKEN_TILES]);
             let sums = chunk_product::<PAIRS, PAIRS>(stage.head, T, &plain, &right);
             let [d, mut kept] = steps.corrections(&read(stage.scalars, REST), &sums);
-            let turn = steps.turn(whole_decay(stage.scalars), state, &mut kept);
+            let turn = steps.turn::<PAIRS>(whole_decay(stage.scalars), state, &mut kept);
             let mut added = [0.0f32; 4 * STATE_TILES];
             for step in 0..CHUNK / 16 {
                 let a = fragments::<PAIRS>(&kept[8 * step..8 * step + 4], &kept[8 * step + 4..8 * step + 8]);
@@ -90,14 +110,9 @@ impl<const PAIRS: bool> Products<PAIRS> for Mma {
             let pd = chunk_product::<true, PAIRS>(stage.head, P, &plain, &d);
             turn.carry(state);
             turn.add(state, &added);
-            let decay = read(stage.scalars, DECAY);
-            write_outputs(stage.values, warp, &steps.outputs(&decay, &xq[4 * TOKEN_TILES..], &pd));
+            let carried = steps.carried(&read(stage.scalars, DECAY), &xq[4 * TOKEN_TILES..]);
+            write_outputs(stage.values, warp, &outputs(&carried, &pd, steps.of_corrections()));
         }
-    }
-
-    #[inline(always)]
-    fn make_visible() {
-        // `mma.sync` reads what any thread of the block wrote.
     }
 }
 

@@ -6,8 +6,8 @@ use varve_gpu::delta::chunk_ring::shared_bytes;
 use varve_gpu::delta::row_group::BLOCKS;
 use varve_gpu::delta::{RecParams, chunk_walk, rec_chunk32, rec_chunk32_prep, rec_chunk32_scan};
 use varve_gpu::delta::{
-    rec_cols, rec_keyhead, rec_lanes, rec_tc32_prep, rec_tc32_scan, rec_wg32_prep, rec_wg32_scan, rec_wg32_split,
-    window_step,
+    rec_cols, rec_keyhead, rec_lanes, rec_tc32_prep, rec_tc32_scan, rec_wg32_fast_scan, rec_wg32_prep, rec_wg32_scan,
+    rec_wg32_split, window_step,
 };
 use varve_gpu::geometry::{ROW_GROUPS, WINDOW_TOKENS};
 
@@ -40,8 +40,8 @@ pub static DELTA_REC: Table<DeltaSizes, RecParams> = Table {
         },
         Variant {
             name: "wg32_fast",
-            kernel: |ask| halves_fit(ask, &rec_wg32_scan::DELTA_REC_WG32_FAST_SCAN),
-            launch: |ask| halves(ask, shared_bytes(false, rec_wg32_scan::ALIGN, rec_wg32_scan::STAGES)),
+            kernel: |ask| halves_fit(ask, &rec_wg32_fast_scan::DELTA_REC_WG32_FAST_SCAN),
+            launch: |ask| halves(ask, shared_bytes(false, rec_wg32_scan::ALIGN, rec_wg32_fast_scan::STAGES)),
             staged: Some(WG32_FAST),
             needs: Needs { cc: 90, spread: Spread::Any },
             preferred: Preferred::OptIn,
