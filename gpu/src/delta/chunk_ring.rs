@@ -1,23 +1,23 @@
 //! The stages of a scanning block: four warps fill them, four warps scan what is there. A stage has two named barriers, one
 //! that it is full and one that it is empty.
 //!
-//! v and what prep left come by asynchronous copies; k and q pass through registers, where they are split, and are loaded a
-//! turn ahead. L2 is asked for v, k and q two turns before that. With three stages or more a chunk is handed over one turn
-//! after its copies were started, so that nobody waits for them; with two they land while the chunk before is scanned.
+//! All comes by asynchronous copies: what prep left, and v, for which L2 is asked two turns before. With three stages or more a
+//! chunk is handed over one turn after its copies were started, so that nobody waits for them; with two they land while the chunk
+//! before is scanned.
 
 use cuda_std::barrier::{arrive_named, sync_named};
 use cuda_std::copy::{cp_async_commit, cp_async_wait_all, cp_async_wait_group, cp_async16};
 use cuda_std::{shared, warp};
 
 use super::RecParams;
-use super::chunk::{CHUNK, head_bytes, image_bytes, key_bytes, slot_of};
-use super::chunk_rows::{RowSource, Rows, SPLITTERS, VALUE_BYTES, ValueQuads};
+use super::chunk::{CHUNK, head_bytes, head_of, image_bytes, key_bytes, keys_of};
+use super::chunk_values::{FILLERS, VALUE_BYTES, ValueQuads};
 use super::chunk_walk::Task;
 
 /// Warps that scan: 64 columns of a head.
 pub const SCANNERS: usize = 4;
 /// Threads of a block: the scanning warps, then those that fill stages.
-pub const THREADS: u32 = 32 * (SCANNERS + SPLITTERS) as u32;
+pub const THREADS: u32 = 32 * (SCANNERS + FILLERS) as u32;
 /// Bytes of a stage, of which each starts at a multiple of `align`: images, scalars and v.
 const fn stage_bytes(pairs: bool, align: usize) -> usize {
     (key_bytes(pairs) + head_bytes(pairs) + VALUE_BYTES).next_multiple_of(align)
@@ -99,31 +99,18 @@ impl<const PAIRS: bool, const ALIGN: usize, const STAGES: usize> Ring<PAIRS, ALI
         warp: usize,
         make_visible: impl Fn(),
     ) {
+        let (heads, slot_bytes) = head_of::<PAIRS>(p, task.slot, head);
         let filler = Filler::<PAIRS> {
             chunks: (p.tokens as usize).div_ceil(CHUNK),
-            rows: RowSource::new(p, head % p.key_heads as usize, warp),
             values: ValueQuads::new(p, task, head, half, warp),
-            slots: slot_of::<PAIRS>(p, task.slot, head),
-            slot_bytes: p.value_heads as usize * head_bytes(PAIRS),
-            half,
+            heads,
+            keys: keys_of::<PAIRS>(p, task.slot, head % p.key_heads as usize),
+            slot_bytes,
             warp,
         };
-        // Two turns a round, so that rows which are under way need not move to where the next turn expects them.
-        let (mut chunk, mut even) = (0, filler.rows.load(0));
-        loop {
-            let odd = filler.ahead(chunk);
+        for chunk in 0..filler.chunks {
             // SAFETY: chunks in order.
-            unsafe { self.turn(&filler, chunk, &even, &make_visible) };
-            if chunk + 1 == filler.chunks {
-                break;
-            }
-            even = filler.ahead(chunk + 1);
-            // SAFETY: as above.
-            unsafe { self.turn(&filler, chunk + 1, &odd, &make_visible) };
-            chunk += 2;
-            if chunk == filler.chunks {
-                break;
-            }
+            unsafe { self.turn(&filler, chunk, &make_visible) };
         }
         if STAGES > 2 {
             cp_async_wait_all();
@@ -135,13 +122,13 @@ impl<const PAIRS: bool, const ALIGN: usize, const STAGES: usize> Ring<PAIRS, ALI
         }
     }
 
-    /// A filling warp's turn for `chunk`, whose rows of k or q are `rows`.
+    /// A filling warp's turn for `chunk`.
     ///
     /// # Safety
     /// Called once for each chunk, in order, by the filling warps.
     #[inline(always)]
     #[track_caller]
-    unsafe fn turn(self, filler: &Filler<PAIRS>, chunk: usize, rows: &Rows, make_visible: &impl Fn()) {
+    unsafe fn turn(self, filler: &Filler<PAIRS>, chunk: usize, make_visible: &impl Fn()) {
         let stage = self.stage(chunk);
         // SAFETY: the stage has no reader left behind the barrier of the chunk before it there.
         unsafe {
@@ -149,7 +136,6 @@ impl<const PAIRS: bool, const ALIGN: usize, const STAGES: usize> Ring<PAIRS, ALI
                 self.take_back(filler, chunk - STAGES);
             }
             filler.start_copies(stage, chunk);
-            filler.rows.store::<PAIRS>(stage.keys, rows);
         }
         if STAGES == 2 {
             cp_async_wait_all();
@@ -188,47 +174,52 @@ impl<const PAIRS: bool, const ALIGN: usize, const STAGES: usize> Ring<PAIRS, ALI
 /// What a filling warp knows.
 struct Filler<const PAIRS: bool> {
     chunks: usize,
-    rows: RowSource,
     values: ValueQuads,
     /// The value head's part of the sequence's first slot.
-    slots: *const u8,
+    heads: *const u8,
+    /// The key head's.
+    keys: *const u8,
     slot_bytes: usize,
-    /// Which of the value head's columns; the blocks of both halves share the asking for rows of k and q.
-    half: usize,
     warp: usize,
 }
 
-/// Units of 16 bytes that a lane brings of what a value head needs.
-const UNITS: usize = head_bytes(true).div_ceil(16 * 32 * SPLITTERS);
-
 impl<const PAIRS: bool> Filler<PAIRS> {
-    /// Rows of the chunk behind `chunk`, under way while the turn for `chunk` waits, copies and splits. Asks L2 for what turns
-    /// to come will load: 1.5 % off a scan of 8,192 tokens.
-    #[inline(always)]
-    fn ahead(&self, chunk: usize) -> Rows {
-        let rows = self.rows.load((chunk + 1) * CHUNK);
-        self.rows.fetch((chunk + 3) * CHUNK, self.half);
-        self.values.fetch((chunk + 2) * CHUNK);
-        rows
-    }
-
-    /// Starts the lane's copies of `chunk` and closes their group.
+    /// Starts the lane's copies of `chunk`, closes their group and asks L2 for v of a chunk to come.
     ///
     /// # Safety
     /// The stage has no reader, and is not read before they have landed.
     #[inline(always)]
     #[track_caller]
     unsafe fn start_copies(&self, stage: Stage, chunk: usize) {
-        let from = self.slots.wrapping_add(chunk * self.slot_bytes);
+        let at = chunk * self.slot_bytes;
+        // SAFETY: parts of the slot and the stage, written by the launch before; the caller's.
+        unsafe {
+            self.copy::<{ UNITS_OF_KEYS }>(stage.keys, self.keys.wrapping_add(at), key_bytes(PAIRS));
+            self.copy::<{ UNITS_OF_HEAD }>(stage.head, self.heads.wrapping_add(at), head_bytes(PAIRS));
+            self.values.start_copies(stage.values, chunk * CHUNK);
+        }
+        cp_async_commit();
+        self.values.fetch((chunk + 2) * CHUNK);
+    }
+
+    /// Starts the lane's copies of `bytes` bytes, `UNITS` units of 16 at most.
+    ///
+    /// # Safety
+    /// As [`start_copies`](Self::start_copies).
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn copy<const UNITS: usize>(&self, to: *mut u8, from: *const u8, bytes: usize) {
         for i in 0..UNITS {
-            let at = ((i * SPLITTERS + self.warp) * 32 + warp::lane_id() as usize) * 16;
-            if at < head_bytes(PAIRS) {
-                // SAFETY: inside the slot and the stage; multiples of 16 bytes. Written by the launch before.
-                unsafe { cp_async16(stage.head.add(at), from.wrapping_add(at)) };
+            let at = ((i * FILLERS + self.warp) * 32 + warp::lane_id() as usize) * 16;
+            if at < bytes {
+                // SAFETY: the caller's; multiples of 16 bytes.
+                unsafe { cp_async16(to.add(at), from.wrapping_add(at)) };
             }
         }
-        // SAFETY: as above.
-        unsafe { self.values.start_copies(stage.values, chunk * CHUNK) };
-        cp_async_commit();
     }
 }
+
+/// Units of 16 bytes that a lane brings of a key head's images.
+const UNITS_OF_KEYS: usize = key_bytes(true).div_ceil(16 * 32 * FILLERS);
+/// Units of 16 bytes that a lane brings of what a value head needs.
+const UNITS_OF_HEAD: usize = head_bytes(true).div_ceil(16 * 32 * FILLERS);

@@ -11,7 +11,7 @@ use super::RecParams;
 use super::chunk::{
     BETA, BETA_DECAY, CHUNK, CHUNK_SCALE, D_SHIFT, DECAY, key_scale, larger, power_of_two, scale_exponent, warp_largest,
 };
-use super::chunk_rows::VALUE_PITCH;
+use super::chunk_values::VALUE_PITCH;
 use crate::geometry::{HEAD_DIM, OUTPUT_SCALE};
 
 /// Columns of a warp.

@@ -14,10 +14,11 @@
 //! ```
 
 pub mod chunk;
+pub mod chunk_keys;
 pub mod chunk_ring;
-pub mod chunk_rows;
 pub mod chunk_scan;
 pub mod chunk_solve;
+pub mod chunk_values;
 pub mod chunk_walk;
 pub mod conv_warp;
 pub mod gated_norm_warp;

@@ -4,7 +4,8 @@
 //!           A[t][i] = beta_t E(t, i) (k_t . k_i), i < t;  P[t][i] = E(t, i) (q_t . k_i), i <= t;  T = (I + A)^-1
 //! Shapes    `RecParams` with scratch; any head counts with value_heads a multiple of key_heads
 //! Mapping   block (chunk c, key head kh) = c * key_heads + kh, y = sequence, 128 threads: warp w splits 16 rows of k or q
-//!           and forms three tiles of k k^T or q k^T; then it makes T and P of heads kh + (w + 4 i) key_heads
+//!           into images, which it leaves in the slot, too, and forms three tiles of k k^T or q k^T; then it makes T and P of heads
+//!           kh + (w + 4 i) key_heads
 //! Sums      G in f64, kept as two f32 whose differences carry 40 bits; all else f32
 //! Products  f16 pairs on tensor cores (`mma.sync`), lo hi + hi lo + hi hi; without `PAIRS` only hi hi
 //! Solve     by halves of 16 tokens (`chunk_solve.rs`): lanes 0 to 15 hold the columns of T1, the others those of T2, row by
@@ -19,10 +20,10 @@ use cuda_std::{float, global, kernel, mma, shared, shared_array, warp};
 
 use super::RecParams;
 use super::chunk::{
-    BETA, BETA_DECAY, CHUNK, CHUNK_SCALE, D_SHIFT, DECAY, KEYS, MatrixLane, P, REST, T, chunk_at, decay, image_bytes,
-    key_bytes, key_scale, pairs, parts, power_of_two, slot_of,
+    BETA, BETA_DECAY, CHUNK, CHUNK_SCALE, D_SHIFT, DECAY, KEYS, MatrixLane, P, REST, T, chunk_at, decay, head_of,
+    image_bytes, key_bytes, key_scale, keys_of, pairs, parts, power_of_two,
 };
-use super::chunk_rows::{RowSource, SPLITTERS};
+use super::chunk_keys::{SPLITTERS, load, store};
 use super::chunk_solve::{
     HALF, clear_upper_right, half_at, invert_halves, lower_left, store_halves, store_lower_left, store_pair,
 };
@@ -71,20 +72,19 @@ pub(super) unsafe fn body<const PAIRS: bool>(whole: RecParams) {
     let warp = thread_idx_x() as usize / 32;
     let images = shared_array![u8; key_bytes(true)];
     let tiles = shared_array![f32; 2 * TILES * 128];
-    let source = RowSource::new(&p, key_head, warp);
-    let rows = source.load(first);
+    let rows = load(&p, key_head, warp, first);
     let mut head = key_head + warp * key_heads;
     // SAFETY: each warp writes its own rows and tiles, and reads the others' behind a barrier; when the tiles are complete
     // nobody reads the images any more, and a quarter of their space becomes the warp's own.
     unsafe {
-        source.store::<PAIRS>(images, &rows);
+        store::<PAIRS>(images, keys_of::<PAIRS>(&p, slot, key_head), warp, &rows);
         let mut token = Token::load(&p, head, first);
         sync_threads();
         gram::<PAIRS>(images, tiles, warp);
         sync_threads();
         let own = images.add(warp * image_bytes(true));
         while head < p.value_heads as usize {
-            prepare_head::<PAIRS>(token, own, slot_of::<PAIRS>(&p, slot, head), tiles);
+            prepare_head::<PAIRS>(token, own, head_of::<PAIRS>(&p, slot, head).0, tiles);
             head += SPLITTERS * key_heads;
             token = Token::load(&p, head, first);
         }

@@ -42,8 +42,9 @@ pub const fn segments(value_heads: usize, tokens: usize) -> Option<[usize; 2]> {
 }
 
 /// f32 of scratch for `tokens` tokens in `segments` segments: slots, then states.
-pub const fn split_floats(value_heads: usize, tokens: usize, segments: usize) -> usize {
-    scratch_floats(true, value_heads, tokens.div_ceil(CHUNK)) + walks(segments) * HEAD_DIM * value_heads * HEAD_DIM
+pub const fn split_floats(key_heads: usize, value_heads: usize, tokens: usize, segments: usize) -> usize {
+    scratch_floats(true, key_heads, value_heads, tokens.div_ceil(CHUNK))
+        + walks(segments) * HEAD_DIM * value_heads * HEAD_DIM
 }
 
 /// State `i` of the scratch, f32 `[128][value_heads][128]`: for i < K - 1 the state that segment i + 1 starts from, before the
@@ -51,7 +52,7 @@ pub const fn split_floats(value_heads: usize, tokens: usize, segments: usize) ->
 #[inline(always)]
 pub fn state(p: &RecParams, i: usize) -> *mut f32 {
     let value_heads = p.value_heads as usize;
-    let slots = scratch_floats(true, value_heads, (p.tokens as usize).div_ceil(CHUNK));
+    let slots = scratch_floats(true, p.key_heads as usize, value_heads, (p.tokens as usize).div_ceil(CHUNK));
     p.scratch.wrapping_add(slots + i * HEAD_DIM * value_heads * HEAD_DIM)
 }
 

@@ -36,18 +36,28 @@ pub struct Passes {
 pub struct Beside {
     /// f32 of the scratch of one pass; there are two such parts, which passes take in turn.
     pub part: usize,
-    /// Tokens of the first pass over one sequence, where the call is at least twice as long; the next ones have twice as
-    /// many, up to a full pass. A multiple of [`CUT`].
+    /// Tokens of the first of several passes over one sequence; each further one has a quarter more, up to a full pass. As it is
+    /// prepared on the SMs that the scan before it leaves, it must not be much longer.
     pub first: usize,
 }
 
 impl Beside {
-    /// Tokens of each sequence in pass `pass` of a call, `full` being what fits the scratch.
-    fn span(&self, full: usize, pass: usize, ask: &DeltaSizes) -> usize {
-        if ask.state_kept || ask.sequences > 1 || ask.longest < 2 * self.first {
-            return full;
+    /// Tokens from which on a call over one sequence has several passes: nothing hides the preparation of the first.
+    const LEAST: usize = 1024;
+
+    /// Tokens of each pass over one sequence of `tokens`, where a pass may have `full`. A short last one would cost as much
+    /// besides its tokens as any other, so all shrink to end together.
+    fn spans(&self, tokens: usize, full: usize) -> Vec<usize> {
+        let (mut ends, mut end, mut next) = (Vec::new(), 0, self.first);
+        while end < tokens {
+            end += next.min(full);
+            ends.push(end);
+            next += next / 4;
         }
-        full.min(self.first << pass.min(16))
+        let cuts = ends.iter().map(|&at| (at * tokens).div_ceil(end).next_multiple_of(CUT).min(tokens));
+        let mut begun = 0;
+        let spans = cuts.map(|cut| cut - std::mem::replace(&mut begun, cut)).filter(|&span| span > 0);
+        spans.collect()
     }
 }
 
@@ -86,9 +96,13 @@ pub fn steps(ask: &DeltaSizes, passes: Passes, scan: &Step<RecParams>, scratch: 
             sequences: axis(sequences),
             ..scan.params
         };
+        let several = !ask.state_kept && ask.sequences == 1 && ask.longest >= Beside::LEAST;
+        let spans = match beside {
+            Some(beside) if several => beside.spans(ask.longest, span),
+            _ => vec![span; ask.longest.div_ceil(span)],
+        };
         let mut first = 0;
-        while first < ask.longest {
-            let span = beside.map_or(span, |beside| beside.span(span, pass, ask));
+        for span in spans {
             let chunks = span.min(ask.longest - first).div_ceil(CHUNK);
             let scratch = scratch.wrapping_add(beside.map_or(0, |beside| pass % 2 * beside.part));
             let params = RecParams { first: axis(first), span: axis(CHUNK * chunks), scratch, ..group_params };
@@ -105,4 +119,23 @@ pub fn steps(ask: &DeltaSizes, passes: Passes, scan: &Step<RecParams>, scratch: 
         }
     }
     steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passes_grow_by_a_quarter_and_end_together() {
+        let of = |tokens| Beside { part: 0, first: 768 }.spans(tokens, 4096);
+        assert_eq!(of(1024), [512, 512]);
+        assert_eq!(of(2048), [640, 640, 768]);
+        assert_eq!(of(8192), [768, 896, 1152, 1408, 1792, 2176]);
+        for tokens in (Beside::LEAST..40_000).step_by(37) {
+            let spans = of(tokens);
+            assert_eq!(spans.iter().sum::<usize>(), tokens);
+            assert!(spans.iter().all(|&span| (1..=4096).contains(&span)), "{tokens}: {spans:?}");
+            assert!(spans[..spans.len() - 1].iter().all(|span| span.is_multiple_of(CUT)), "{tokens}: {spans:?}");
+        }
+    }
 }

@@ -165,7 +165,7 @@ pub const SPLIT: &str = "wg32_split";
 /// Chunks of a pass: 4,096 tokens of one sequence.
 const SLOTS: usize = 128;
 /// Tokens of the first of several passes that overlap.
-const FIRST_PASS: usize = 512;
+const FIRST_PASS: usize = 768;
 
 /// What the chunked variants promise, derived in docs/src/exactness.md#chunked.
 const CHUNKED: Exactness = Exactness::Rounding { bound: 5e-6, ordinary: 5e-6, derived: "exactness.md#chunked" };
@@ -176,7 +176,7 @@ const FAST: Exactness = Exactness::Rounding { bound: 2e-2, ordinary: 2e-3, deriv
 
 /// Launches of `tc32`.
 const TC32: Staged<DeltaSizes, RecParams> = Staged {
-    scratch_floats: |ask| scratch_floats(true, ask.value_heads, SLOTS),
+    scratch_floats: |ask| scratch_floats(true, ask.key_heads, ask.value_heads, SLOTS),
     steps: |ask, scan, scratch| {
         let prep = &rec_tc32_prep::DELTA_REC_TC32_PREP;
         steps(ask, Passes { slots: SLOTS, prep, beside: None }, scan, scratch)
@@ -185,7 +185,7 @@ const TC32: Staged<DeltaSizes, RecParams> = Staged {
 
 /// Launches of `tc32_fast`.
 const TC32_FAST: Staged<DeltaSizes, RecParams> = Staged {
-    scratch_floats: |ask| scratch_floats(false, ask.value_heads, SLOTS),
+    scratch_floats: |ask| scratch_floats(false, ask.key_heads, ask.value_heads, SLOTS),
     steps: |ask, scan, scratch| {
         let prep = &rec_tc32_prep::DELTA_REC_TC32_FAST_PREP;
         steps(ask, Passes { slots: SLOTS, prep, beside: None }, scan, scratch)
@@ -194,18 +194,20 @@ const TC32_FAST: Staged<DeltaSizes, RecParams> = Staged {
 
 /// Launches of `wg32`, whose 96 blocks for 48 heads leave SMs free for the preparation of the next pass.
 const WG32: Staged<DeltaSizes, RecParams> = Staged {
-    scratch_floats: |ask| 2 * scratch_floats(true, ask.value_heads, SLOTS),
+    scratch_floats: |ask| 2 * scratch_floats(true, ask.key_heads, ask.value_heads, SLOTS),
     steps: |ask, scan, scratch| {
-        let beside = Some(Beside { part: scratch_floats(true, ask.value_heads, SLOTS), first: FIRST_PASS });
+        let beside =
+            Some(Beside { part: scratch_floats(true, ask.key_heads, ask.value_heads, SLOTS), first: FIRST_PASS });
         steps(ask, Passes { slots: SLOTS, prep: &rec_wg32_prep::DELTA_REC_WG32_PREP, beside }, scan, scratch)
     },
 };
 
 /// Launches of `wg32_fast`.
 const WG32_FAST: Staged<DeltaSizes, RecParams> = Staged {
-    scratch_floats: |ask| 2 * scratch_floats(false, ask.value_heads, SLOTS),
+    scratch_floats: |ask| 2 * scratch_floats(false, ask.key_heads, ask.value_heads, SLOTS),
     steps: |ask, scan, scratch| {
-        let beside = Some(Beside { part: scratch_floats(false, ask.value_heads, SLOTS), first: FIRST_PASS });
+        let beside =
+            Some(Beside { part: scratch_floats(false, ask.key_heads, ask.value_heads, SLOTS), first: FIRST_PASS });
         steps(ask, Passes { slots: SLOTS, prep: &rec_wg32_prep::DELTA_REC_WG32_FAST_PREP, beside }, scan, scratch)
     },
 };

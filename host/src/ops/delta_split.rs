@@ -16,7 +16,7 @@ const MOST_SLOTS: usize = 2 * 128 * 48;
 
 /// The variant's launches.
 pub const WG32_SPLIT: Staged<DeltaSizes, RecParams> = Staged {
-    scratch_floats: |ask| cut(ask).map_or(0, |[_, n]| split_floats(ask.value_heads, ask.tokens, n)),
+    scratch_floats: |ask| cut(ask).map_or(0, |[_, n]| split_floats(ask.key_heads, ask.value_heads, ask.tokens, n)),
     steps: |ask, outputs, scratch| cut(ask).map_or_else(|_| Vec::new(), |cut| steps(ask, cut, outputs, scratch)),
 };
 

@@ -238,7 +238,7 @@ fn passes_that_overlap_grow_and_take_the_parts_of_the_scratch_in_turn() {
     };
     let of = |longest| shape(DeltaSizes::single(2, 6, longest));
     assert_eq!(of(1023), [(0, 1024, 0, false), (0, 1024, 0, false)], "too short for two passes");
-    let grown = [(0, 512, 0), (512, 1024, 1), (1536, 2048, 0), (3584, 2048, 1), (5632, 32, 0)];
+    let grown = [(0, 512, 0), (512, 640, 1), (1152, 768, 0), (1920, 1024, 1), (2944, 1280, 0), (4224, 1440, 1)];
     let pairs = grown.map(|(first, span, part)| [(first, span, part, first > 0), (first, span, part, false)]);
     assert_eq!(of(5633), pairs.concat(), "only what prepares starts early, and not in the first pass");
     let kept = DeltaSizes { state_kept: true, ..DeltaSizes::single(2, 6, 2048) };

@@ -43,8 +43,8 @@ pub struct Chunk {
     /// Sums of log decays, inclusive.
     pub sums: Vec<f64>,
     pub beta: Vec<f64>,
-    q: Vec<Row>,
-    k: Vec<Row>,
+    pub q: Vec<Row>,
+    pub k: Vec<Row>,
     v: Vec<Row>,
 }
 

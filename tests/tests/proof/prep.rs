@@ -97,58 +97,75 @@ fn prep_leaves_t_p_and_decays_in_scratch() {
     }
 }
 
-/// The images of T and P and the scalars that the tensor-core forms' prep leaves: f16 pairs as far as 2e-6 from the model,
-/// single f16 as far as 2e-3.
+/// What the tensor-core forms' prep leaves: f16 pairs as far as 2e-6 from the model, single f16 as far as 2e-3.
 #[test]
 fn tensor_core_prep_leaves_images_and_scalars_in_scratch() {
     for (law, tokens) in PREPARED {
-        let case = RecCase::new(RecShape::gapped(2, 6, tokens), named(law).unwrap(), 8);
-        for (pairs, bound) in [(true, 2e-6), (false, 2e-3)] {
-            let kernel =
-                if pairs { &rec_tc32_prep::DELTA_REC_TC32_PREP } else { &rec_tc32_prep::DELTA_REC_TC32_FAST_PREP };
-            let heads = case.shape.value_heads;
-            prepared(&case, kernel, chunk::scratch_floats(pairs, heads, SLOTS), |_, left| {
-                let bytes: &[u8] = bytemuck::cast_slice(left);
-                each_chunk(&case, |number, head, model| {
-                    let start = (number * heads + head) * chunk::head_bytes(pairs);
-                    let value = |image: [usize; 2], row: usize, column: usize| -> f64 {
-                        let at = chunk::chunk_at(row, column / 8) + column % 8 * 2;
-                        let part = |part: usize| {
-                            let at = start + image[part] + at;
-                            f16::from_le_bytes([bytes[at], bytes[at + 1]]).to_f64()
-                        };
-                        (0..chunk::parts(pairs)).map(part).sum::<f64>() / f64::from(1 << chunk::CHUNK_SCALE)
-                    };
-                    let (t, p) = (model.t(), model.p());
-                    for row in 0..CHUNK {
-                        for column in 0..CHUNK {
-                            for (what, got, want) in [
-                                ("T", value(chunk::T, row, column), t[row][column]),
-                                ("P", value(chunk::P, row, column), p[row][column]),
-                            ] {
-                                let far = (got - want).abs();
-                                let place = format!("{what}[{row}][{column}], {law}, chunk {number}, head {head}");
-                                assert!(far <= bound, "{place}: {far:e}");
-                                assert!(column <= row || got == 0.0, "{place} is {got}, above the diagonal");
-                            }
-                        }
-                    }
-                    let scalars = &left[(start + chunk::image_bytes(pairs)) / 4..];
-                    let scale = f64::from(-chunk::D_SHIFT).exp2();
-                    for row in 0..CHUNK {
-                        let (beta, decay, rest) = (model.beta[row], model.sums[row].exp(), model.decay(CHUNK - 1, row));
-                        for (kind, want) in [
-                            (chunk::BETA, beta),
-                            (chunk::BETA_DECAY, beta * decay),
-                            (chunk::DECAY, decay),
-                            (chunk::REST, rest * scale),
-                        ] {
-                            let got = f64::from(scalars[kind + row]);
-                            assert!((got - want).abs() <= 1e-6 * want.max(1e-30), "{kind}, token {row}, {law}: {got}");
-                        }
-                    }
-                });
-            });
-        }
+        tensor_core_prep::<true>(law, tokens, &rec_tc32_prep::DELTA_REC_TC32_PREP, 2e-6);
+        tensor_core_prep::<false>(law, tokens, &rec_tc32_prep::DELTA_REC_TC32_FAST_PREP, 2e-3);
     }
+}
+
+fn tensor_core_prep<const PAIRS: bool>(law: &str, tokens: usize, kernel: &'static Kernel<RecParams>, bound: f64) {
+    let case = RecCase::new(RecShape::gapped(2, 6, tokens), named(law).unwrap(), 8);
+    let floats = chunk::scratch_floats(PAIRS, case.shape.key_heads, case.shape.value_heads, SLOTS);
+    prepared(&case, kernel, floats, |params, left| {
+        let bytes: &[u8] = bytemuck::cast_slice(left);
+        let offset = |at: *mut u8| at.addr() - params.scratch.addr();
+        // The parts of one value of an image, which they add up to times `2^exponent`.
+        let value = |start: usize, image: [usize; 2], at: usize, exponent: i32| -> f64 {
+            let parts = image.iter().take(chunk::parts(PAIRS)).map(|part| {
+                let at = start + part + at;
+                f16::from_le_bytes([bytes[at], bytes[at + 1]]).to_f64()
+            });
+            parts.sum::<f64>() * f64::from(-exponent).exp2()
+        };
+        each_chunk(&case, |number, head, model| {
+            let (start, _) = chunk::head_of::<PAIRS>(params, number, head);
+            let start = offset(start);
+            let (t, p) = (model.t(), model.p());
+            for row in 0..CHUNK {
+                for column in 0..CHUNK {
+                    let at = chunk::chunk_at(row, column / 8) + column % 8 * 2;
+                    let value = |image| value(start, image, at, chunk::CHUNK_SCALE);
+                    for (what, got, want) in
+                        [("T", value(chunk::T), t[row][column]), ("P", value(chunk::P), p[row][column])]
+                    {
+                        let far = (got - want).abs();
+                        let place = format!("{what}[{row}][{column}], {law}, chunk {number}, head {head}");
+                        assert!(far <= bound, "{place}: {far:e}");
+                        assert!(column <= row || got == 0.0, "{place} is {got}, above the diagonal");
+                    }
+                }
+            }
+            let scalars = &left[(start + chunk::image_bytes(PAIRS)) / 4..];
+            let scale = f64::from(-chunk::D_SHIFT).exp2();
+            for row in 0..CHUNK {
+                let (beta, decay, rest) = (model.beta[row], model.sums[row].exp(), model.decay(CHUNK - 1, row));
+                for (kind, want) in [
+                    (chunk::BETA, beta),
+                    (chunk::BETA_DECAY, beta * decay),
+                    (chunk::DECAY, decay),
+                    (chunk::REST, rest * scale),
+                ] {
+                    let got = f64::from(scalars[kind + row]);
+                    assert!((got - want).abs() <= 1e-6 * want.max(1e-30), "{kind}, token {row}, {law}: {got}");
+                }
+            }
+            let key_head = head % case.shape.key_heads;
+            let start = offset(chunk::keys_of::<PAIRS>(params, number, key_head));
+            for (what, first, rows) in [("k", 0, &model.k), ("q", CHUNK, &model.q)] {
+                for (token, row) in rows.iter().enumerate() {
+                    for (column, &want) in row.iter().enumerate() {
+                        let at = chunk::key_at(first + token, column / 8) + column % 8 * 2;
+                        let got = value(start, chunk::KEYS, at, chunk::key_scale(PAIRS));
+                        // Half a unit of the last place of what is split last, or of f16's smallest step.
+                        let far = f64::from(if PAIRS { -22 } else { -11 }).exp2() * want.abs() + f64::from(-25).exp2();
+                        let place = format!("{what}[{token}][{column}], {law}, chunk {number}, head {key_head}");
+                        assert!((got - want).abs() <= far, "{place}: {got} for {want}");
+                    }
+                }
+            }
+        });
+    });
 }

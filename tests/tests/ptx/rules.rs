@@ -47,9 +47,9 @@ fn kernels_that_serve_name_their_memory_and_call_nothing() {
     });
 }
 
-/// Barriers of `chunk_walk::walk`: one that a stage is full, and three that it is empty (of the chunk before in it, in either of
-/// the two turns of a round, and after the last chunk).
-const OF_A_WALK: usize = 4;
+/// Barriers of `chunk_walk::walk`: one that a stage is full, and two that it is empty (of the chunk before in it, and after the
+/// last chunk).
+const OF_A_WALK: usize = 3;
 /// Barriers of `fused_vectors::take`, which kernels of more columns than are quantized in place call.
 const OF_TAKEN_VECTORS: usize = 1;
 
