@@ -8,8 +8,9 @@ use crate::attn::{norm_rope_warp, softmax_chunks};
 use crate::conv::window_quad;
 use crate::delta::{conv_warp, gated_norm_warp, gates_elem, window_commit, window_step};
 use crate::delta::{
-    out_norm_block, out_norm_warp, rec_chunk32_prep, rec_chunk32_scan, rec_cols, rec_keyhead, rec_lanes, rec_tc32_prep,
-    rec_tc32_scan, rec_wg32_fast_scan, rec_wg32_prep, rec_wg32_scan, rec_wg32_split, rec_wg32_split_join,
+    out_norm_block, out_norm_warp, rec_chunk32_prep, rec_chunk32_scan, rec_chunk32_skew, rec_cols, rec_keyhead,
+    rec_lanes, rec_tc32_prep, rec_tc32_scan, rec_wg32_fast_scan, rec_wg32_prep, rec_wg32_scan, rec_wg32_split,
+    rec_wg32_split_join,
 };
 use crate::dense::{dequantize_narrow, dequantize_wide, embed_rows};
 use crate::dense::{product_mma, product_mma_narrow, product_mma_split, product_rows, product_tile};
@@ -237,6 +238,7 @@ pub fn entries() -> Vec<Entry> {
         entry("delta.rec/chunk32", rec_chunk32_scan::DELTA_REC_CHUNK32_SCAN_VPK2.info(), CHUNK32_SCAN),
         entry("delta.rec/chunk32", rec_chunk32_scan::DELTA_REC_CHUNK32_SCAN_VPK3.info(), CHUNK32_SCAN),
         entry("delta.rec/chunk32", rec_chunk32_scan::DELTA_REC_CHUNK32_SCAN_VPK4.info(), CHUNK32_SCAN),
+        entry("delta.rec/chunk32_skew", rec_chunk32_skew::DELTA_REC_CHUNK32_SKEW_VPK3.info(), CHUNK32_SCAN),
         entry("delta.rec/tc32", rec_tc32_prep::DELTA_REC_TC32_PREP.info(), TC32_PREP),
         entry("delta.rec/tc32_fast", rec_tc32_prep::DELTA_REC_TC32_FAST_PREP.info(), TC32_PREP),
         entry("delta.rec/tc32", rec_tc32_scan::DELTA_REC_TC32_SCAN.info(), TC32_SCAN),

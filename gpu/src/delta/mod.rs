@@ -29,6 +29,7 @@ pub mod rec_chunk32;
 pub mod rec_chunk32_place;
 pub mod rec_chunk32_prep;
 pub mod rec_chunk32_scan;
+pub mod rec_chunk32_skew;
 pub mod rec_chunk32_steps;
 pub mod rec_cols;
 pub mod rec_keyhead;

@@ -33,12 +33,15 @@ use crate::geometry::{HEAD_DIM, OUTPUT_SCALE};
 /// Blocks of a key head.
 pub const BLOCKS: usize = HEAD_DIM / COLUMNS;
 
+/// Buffers of k and q.
+pub const BUFFERS: usize = 2;
+
 /// Dynamic shared memory of the kernel for `vpk` heads.
 #[must_use]
-pub const fn shared_bytes(vpk: usize) -> usize {
-    4 * (2 * KEYS + vpk * HEAD_LEN)
+pub const fn shared_bytes(vpk: usize, buffers: usize) -> usize {
+    4 * (buffers * KEYS + vpk * HEAD_LEN)
 }
-const _: () = assert!(shared_bytes(3) <= 166_912 && shared_bytes(4) <= 232_448); // opt-in of compute capability 8.0, 9.0
+const _: () = assert!(shared_bytes(3, BUFFERS) <= 166_912 && shared_bytes(4, BUFFERS) <= 232_448); // opt-in of compute capability 8.0, 9.0
 
 /// Launch bounds for `vpk` heads; the block has its SM for itself.
 pub const fn bounds(vpk: u32) -> Bounds {
@@ -52,7 +55,7 @@ pub const fn bounds(vpk: u32) -> Bounds {
 #[launch_bounds(bounds(1))]
 pub unsafe fn delta_rec_chunk32_scan_vpk1(p: RecParams) {
     // SAFETY: same contract.
-    unsafe { body::<1, 4, 8>(p) }
+    unsafe { body::<Together, 1, 4, 8>(p) }
 }
 
 /// # Safety
@@ -61,7 +64,7 @@ pub unsafe fn delta_rec_chunk32_scan_vpk1(p: RecParams) {
 #[launch_bounds(bounds(2))]
 pub unsafe fn delta_rec_chunk32_scan_vpk2(p: RecParams) {
     // SAFETY: same contract.
-    unsafe { body::<2, 8, 8>(p) }
+    unsafe { body::<Together, 2, 8, 8>(p) }
 }
 
 /// # Safety
@@ -70,7 +73,7 @@ pub unsafe fn delta_rec_chunk32_scan_vpk2(p: RecParams) {
 #[launch_bounds(bounds(3))]
 pub unsafe fn delta_rec_chunk32_scan_vpk3(p: RecParams) {
     // SAFETY: same contract.
-    unsafe { body::<3, 12, 8>(p) }
+    unsafe { body::<Together, 3, 12, 8>(p) }
 }
 
 /// # Safety
@@ -79,13 +82,114 @@ pub unsafe fn delta_rec_chunk32_scan_vpk3(p: RecParams) {
 #[launch_bounds(bounds(4))]
 pub unsafe fn delta_rec_chunk32_scan_vpk4(p: RecParams) {
     // SAFETY: same contract.
-    unsafe { body::<4, 16, 4>(p) }
+    unsafe { body::<Together, 4, 16, 4>(p) }
+}
+
+/// How the heads of a block share the rows of k and q.
+pub(super) trait Sharing {
+    /// Buffers of k and q.
+    const BUFFERS: usize;
+
+    /// Before the first chunk, whose rows are under way.
+    ///
+    /// # Safety
+    /// All warps of the block call it once, and each of the others once for each chunk, in the order below.
+    unsafe fn at_start<const WARPS: usize>(rows: &Rows, lane: &Lane);
+
+    /// At the start of a chunk: its rows are there when it returns, and T, P, the parts and the copy of S as `Barriers` says.
+    ///
+    /// # Safety
+    /// As [`at_start`](Self::at_start).
+    unsafe fn at_chunk<const WARPS: usize>(rows: &Rows, lane: &Lane, chunk: u32);
+
+    /// Behind a chunk's products.
+    ///
+    /// # Safety
+    /// As [`at_start`](Self::at_start).
+    unsafe fn behind_products<const WARPS: usize>(rows: &Rows, lane: &Lane, chunk: u32);
+
+    /// When the sums of all warps of the head are there.
+    ///
+    /// # Safety
+    /// As [`at_start`](Self::at_start).
+    unsafe fn behind_sums<const WARPS: usize>(rows: &Rows, lane: &Lane, chunk: u32);
+
+    /// Waits for the lane's copies of T and P.
+    fn wait_for_matrices();
+
+    /// Before D.
+    ///
+    /// # Safety
+    /// As [`at_start`](Self::at_start).
+    unsafe fn before_corrections<const WARPS: usize>(rows: &Rows, lane: &Lane, chunk: u32);
+}
+
+/// The rows of k and q that a block shares.
+pub(super) struct Rows<'a> {
+    pub p: &'a RecParams,
+    pub key_head: usize,
+    /// `[buffers][KEYS]` in shared memory; chunk c is in buffer c mod their number.
+    pub keys: *mut f32,
+    pub chunks: u32,
+}
+
+impl Rows<'_> {
+    /// Starts the copy of the warp's rows of chunk `chunk`, which may be behind the last one.
+    ///
+    /// # Safety
+    /// Its buffer has no reader left; all warps of the block call it.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn copy<const WARPS: usize>(&self, lane: &Lane, chunk: u32, buffers: usize) {
+        // SAFETY: the caller's.
+        unsafe {
+            let to = self.keys.add(chunk as usize % buffers * KEYS);
+            copy_keys::<WARPS>(self.p, chunk, self.key_head, to, lane.thread / 32, lane.id);
+        }
+        copy::cp_async_commit();
+    }
+}
+
+/// All heads start a chunk together.
+struct Together;
+
+impl Sharing for Together {
+    const BUFFERS: usize = BUFFERS;
+
+    #[inline(always)]
+    unsafe fn at_start<const WARPS: usize>(_: &Rows, _: &Lane) {}
+
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn at_chunk<const WARPS: usize>(_: &Rows, _: &Lane, _: u32) {
+        copy::cp_async_wait_all();
+        sync_threads();
+    }
+
+    #[inline(always)]
+    unsafe fn behind_products<const WARPS: usize>(_: &Rows, _: &Lane, _: u32) {}
+
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn behind_sums<const WARPS: usize>(rows: &Rows, lane: &Lane, chunk: u32) {
+        // SAFETY: the other buffer has no reader left; all warps of the block call it. Here, because loads of shared memory
+        // are what this stage waits for.
+        unsafe { rows.copy::<WARPS>(lane, chunk + 1, BUFFERS) };
+    }
+
+    #[inline(always)]
+    fn wait_for_matrices() {
+        copy::cp_async_wait_group::<1>(); // the next rows may be under way
+    }
+
+    #[inline(always)]
+    unsafe fn before_corrections<const WARPS: usize>(_: &Rows, _: &Lane, _: u32) {}
 }
 
 /// The kernel for `VPK` heads, `WARPS` = 4 `VPK`. The two long loops take `STEP` rows or tokens at once: unrolled as a whole,
 /// ptxas loads far ahead and spills.
 #[inline(always)]
-unsafe fn body<const VPK: usize, const WARPS: usize, const STEP: usize>(p: RecParams) {
+pub(super) unsafe fn body<S: Sharing, const VPK: usize, const WARPS: usize, const STEP: usize>(p: RecParams) {
     // SAFETY: the grid's y is a sequence. The same for every thread of the block, before its first barrier.
     let p = unsafe { p.of_block() };
     if p.tokens == 0 {
@@ -97,15 +201,15 @@ unsafe fn body<const VPK: usize, const WARPS: usize, const STEP: usize>(p: RecPa
     let column = head * HEAD_DIM + group * COLUMNS;
     let row_pitch = p.value_heads as usize * HEAD_DIM;
     let keys = shared::dynamic_shared::<f32>();
-    // SAFETY: the part of the lane's head, behind both buffers.
-    let part = unsafe { keys.add(2 * KEYS + lane.head * HEAD_LEN) };
+    // SAFETY: the part of the lane's head, behind the buffers.
+    let part = unsafe { keys.add(S::BUFFERS * KEYS + lane.head * HEAD_LEN) };
     // SAFETY: rows 32 w + 4 ts + 3 < 128, columns 4 cq + 3 < 16 of the block's: only this thread touches them.
     let state = unsafe { p.state.add(lane.row * row_pitch + column + lane.quad) };
     let barrier = 1 + lane.head as u32;
 
-    // SAFETY: the first chunk has a token; both buffers are fresh; all warps of the block call it.
-    unsafe { copy_keys::<WARPS>(&p, 0, key_head, keys, lane.thread / 32, lane.id) };
-    copy::cp_async_commit();
+    let rows = Rows { p: &p, key_head, keys, chunks: p.tokens.div_ceil(CHUNK as u32) };
+    // SAFETY: all buffers are fresh; all warps of the block call it.
+    unsafe { rows.copy::<WARPS>(&lane, 0, S::BUFFERS) };
     let mut s = [[0.0f32; 4]; 4];
     for r in 0..4 {
         // SAFETY: as said at `state`; multiples of 16 bytes.
@@ -116,16 +220,18 @@ unsafe fn body<const VPK: usize, const WARPS: usize, const STEP: usize>(p: RecPa
 
     // SAFETY: the record of the first chunk, written by prep.
     let mut record = unsafe { Record::new(&p, block_idx_y() as usize, 0, head) };
-    let chunks = p.tokens.div_ceil(CHUNK as u32);
+    // SAFETY: all warps of the block call these, in this order.
+    unsafe { S::at_start::<WARPS>(&rows, &lane) };
     let mut chunk = 0u32;
-    while chunk < chunks {
-        let buffer = chunk as usize % 2 * KEYS;
+    while chunk < rows.chunks {
+        let buffer = chunk as usize % S::BUFFERS * KEYS;
         let first = chunk * CHUNK as u32;
         let (lane, column) = (lane.again(), int::opaque(column));
-        copy::cp_async_wait_all();
-        sync_threads();
-        // SAFETY: T and P have no reader left (see Barriers).
-        unsafe { lane.copy_matrices(record, part) };
+        // SAFETY: as at the start. T and P have no reader left (see Barriers).
+        unsafe {
+            S::at_chunk::<WARPS>(&rows, &lane, chunk);
+            lane.copy_matrices(record, part);
+        }
         copy::cp_async_commit();
         // SAFETY: the record was written by prep; the columns are the call's.
         let (since_start, beta, v) =
@@ -135,14 +241,13 @@ unsafe fn body<const VPK: usize, const WARPS: usize, const STEP: usize>(p: RecPa
         // in whole warps, meet at its barrier.
         let parts = unsafe {
             let sums = lane.products::<STEP>(keys.add(buffer), part);
+            S::behind_products::<WARPS>(&rows, &lane, chunk);
             lane.send(part, &sums);
             sync_named(barrier, HEAD_THREADS);
             lane.receive(part, &sums)
         };
-        // SAFETY: the other buffer has no reader left; all warps of the block call it. Here, because loads of shared memory
-        // are what this stage waits for.
-        unsafe { copy_keys::<WARPS>(&p, chunk + 1, key_head, keys.add(KEYS - buffer), lane.thread / 32, lane.id) };
-        copy::cp_async_commit();
+        // SAFETY: as at the start.
+        unsafe { S::behind_sums::<WARPS>(&rows, &lane, chunk) };
         let (x, qs) = (parts.sums(0), parts.sums(1));
         let mut y = [[0.0f32; 2]; 2];
         for j in 0..2 {
@@ -156,12 +261,13 @@ unsafe fn body<const VPK: usize, const WARPS: usize, const STEP: usize>(p: RecPa
             (lane.pair(record.until_end()), global::load(record.since_start().add(CHUNK - 1)))
         };
         record = record.next(p.value_heads);
-        copy::cp_async_wait_group::<1>(); // T and P
+        S::wait_for_matrices();
         // SAFETY: as for the barrier above.
         unsafe { sync_named(barrier, HEAD_THREADS) };
         let lane = lane.again();
         // SAFETY: T has landed, Y is there; the parts, over which D goes, are read. The barrier as above.
         unsafe {
+            S::before_corrections::<WARPS>(&rows, &lane, chunk);
             let d = lane.triangular(part.add(MATRIX_AT), part.add(Y_AT));
             lane.store_columns(part.add(D_AT), &d);
             lane.store_scaled(part.add(SCALED_AT), &d, until_end);

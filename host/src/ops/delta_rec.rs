@@ -4,7 +4,7 @@ use cuda_std::launch::Kernel;
 use varve_gpu::delta::chunk::scratch_floats;
 use varve_gpu::delta::chunk_ring::shared_bytes;
 use varve_gpu::delta::row_group::BLOCKS;
-use varve_gpu::delta::{RecParams, chunk_walk, rec_chunk32, rec_chunk32_prep, rec_chunk32_scan};
+use varve_gpu::delta::{RecParams, chunk_walk, rec_chunk32, rec_chunk32_prep, rec_chunk32_scan, rec_chunk32_skew};
 use varve_gpu::delta::{
     rec_cols, rec_keyhead, rec_lanes, rec_tc32_prep, rec_tc32_scan, rec_wg32_fast_scan, rec_wg32_prep, rec_wg32_scan,
     rec_wg32_split, window_step,
@@ -88,6 +88,23 @@ pub static DELTA_REC: Table<DeltaSizes, RecParams> = Table {
             exactness: CHUNKED,
         },
         Variant {
+            name: "chunk32_skew",
+            kernel: |ask| {
+                fits(ask, SLOTS)?;
+                ask.instance([
+                    None,
+                    None, // with two heads it is 1 % ahead
+                    Some(&rec_chunk32_skew::DELTA_REC_CHUNK32_SKEW_VPK3),
+                    None, // more than there is of shared memory
+                ])
+            },
+            launch: |ask| heads_of_a_key(ask, rec_chunk32_skew::BUFFERS),
+            staged: Some(CHUNK32),
+            needs: Needs { cc: 90, spread: Spread::Any },
+            preferred: Preferred::Measured { table: measured::CHUNK32, size: prompt_size },
+            exactness: CHUNKED_F32,
+        },
+        Variant {
             name: "chunk32",
             kernel: |ask| {
                 fits(ask, SLOTS)?;
@@ -98,18 +115,8 @@ pub static DELTA_REC: Table<DeltaSizes, RecParams> = Table {
                     Some(&rec_chunk32_scan::DELTA_REC_CHUNK32_SCAN_VPK4),
                 ])
             },
-            launch: |ask| {
-                let block = [rec_chunk32_scan::bounds(axis(ask.vpk())).threads, 1, 1];
-                let dynamic_shared = axis(rec_chunk32_scan::shared_bytes(ask.vpk()));
-                Launch { dynamic_shared, ..blocks(ask, ask.key_heads * rec_chunk32_scan::BLOCKS, block) }
-            },
-            staged: Some(Staged {
-                scratch_floats: |ask| rec_chunk32::scratch_floats(ask.value_heads, SLOTS),
-                steps: |ask, scan, scratch| {
-                    let prep = &rec_chunk32_prep::DELTA_REC_CHUNK32_PREP;
-                    steps(ask, Passes { slots: SLOTS, prep, beside: None }, scan, scratch)
-                },
-            }),
+            launch: |ask| heads_of_a_key(ask, rec_chunk32_scan::BUFFERS),
+            staged: Some(CHUNK32),
             needs: Needs { cc: 80, spread: Spread::Any },
             preferred: Preferred::Measured { table: measured::CHUNK32, size: prompt_size },
             exactness: CHUNKED_F32,
@@ -174,6 +181,15 @@ const CHUNKED_F32: Exactness = Exactness::Rounding { bound: 5e-6, ordinary: 2e-6
 /// With one f16 product in place of three: keys that differ by less than f16 can tell are beyond it.
 const FAST: Exactness = Exactness::Rounding { bound: 2e-2, ordinary: 2e-3, derived: "exactness.md#chunked" };
 
+/// Launches of `chunk32` and `chunk32_skew`.
+const CHUNK32: Staged<DeltaSizes, RecParams> = Staged {
+    scratch_floats: |ask| rec_chunk32::scratch_floats(ask.value_heads, SLOTS),
+    steps: |ask, scan, scratch| {
+        let prep = &rec_chunk32_prep::DELTA_REC_CHUNK32_PREP;
+        steps(ask, Passes { slots: SLOTS, prep, beside: None }, scan, scratch)
+    },
+};
+
 /// Launches of `tc32`.
 const TC32: Staged<DeltaSizes, RecParams> = Staged {
     scratch_floats: |ask| scratch_floats(true, ask.key_heads, ask.value_heads, SLOTS),
@@ -225,6 +241,13 @@ fn halves_fit(ask: &DeltaSizes, scan: &'static Kernel<RecParams>) -> Result<&'st
 /// A block for each half of a value head's columns.
 fn halves(ask: &DeltaSizes, dynamic_shared: u32) -> Launch {
     Launch { dynamic_shared, ..blocks(ask, ask.value_heads * chunk_walk::SPLIT, [chunk_walk::BOUNDS.threads, 1, 1]) }
+}
+
+/// A block for each key head and 16 columns of its value heads, with `buffers` buffers of k and q.
+fn heads_of_a_key(ask: &DeltaSizes, buffers: usize) -> Launch {
+    let block = [rec_chunk32_scan::bounds(axis(ask.vpk())).threads, 1, 1];
+    let dynamic_shared = axis(rec_chunk32_scan::shared_bytes(ask.vpk(), buffers));
+    Launch { dynamic_shared, ..blocks(ask, ask.key_heads * rec_chunk32_scan::BLOCKS, block) }
 }
 
 /// `blocks` blocks for each sequence.

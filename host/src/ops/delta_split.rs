@@ -11,7 +11,7 @@ use super::delta_sizes::DeltaSizes;
 use super::dispatch::{Staged, Step};
 use crate::backend::Launch;
 
-/// Most chunks of a call times value heads: no more scratch than two passes of `wg32` with 48 heads have, 102 MiB.
+/// Most chunks of a call times value heads: as many as two passes of `wg32` with 48 heads have.
 const MOST_SLOTS: usize = 2 * 128 * 48;
 
 /// The variant's launches.

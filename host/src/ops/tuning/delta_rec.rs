@@ -18,7 +18,7 @@ const H200: Measured = Measured {
     },
 };
 
-/// `wg32_split`, against `wg32`: 0.65, 0.77, 0.88 of it with 6, 12, 16 value heads at 1,024 tokens; at 512 ahead with 6 only.
+/// `wg32_split`, against `wg32`: 0.67, 0.78, 0.92 of it with 6, 12, 16 value heads at 1,024 tokens; at 512 ahead with 6 only.
 pub const WG32_SPLIT: &[Measured] = &[Measured {
     from_tokens: 1024,
     most_sequences: 1,
