@@ -41,7 +41,8 @@ pub const BUFFERS: usize = 2;
 pub const fn shared_bytes(vpk: usize, buffers: usize) -> usize {
     4 * (buffers * KEYS + vpk * HEAD_LEN)
 }
-const _: () = assert!(shared_bytes(3, BUFFERS) <= 166_912 && shared_bytes(4, BUFFERS) <= 232_448); // opt-in of compute capability 8.0, 9.0
+// Opt-in of compute capability 8.0, 9.0.
+const _: () = assert!(shared_bytes(3, BUFFERS) <= 166_912 && shared_bytes(4, BUFFERS) <= 232_448);
 
 /// Launch bounds for `vpk` heads; the block has its SM for itself.
 pub const fn bounds(vpk: u32) -> Bounds {

@@ -5,7 +5,8 @@
 //! Mapping   as `delta.rec/wg32`
 //! Products  `wgmma` m64nNk16 on single f16 scaled by powers of two, but P D with both parts of D, whose sum may cancel. The
 //!           tensor cores add the kept part of D to the state, which so has a scale that bounds give before D is known
-//! Order     what D is not needed for is behind the state's product: P D, then the outputs, which the next chunk writes
+//! Order     P D comes behind the state's product, for which the next chunk waits; outputs are written while that of the next
+//!           chunk runs
 //! Barriers  none of the block after the start: two named ones a stage (`chunk_ring.rs`)
 //! Budget    255 registers, 0 B shared but a ring of stages, 0 B local (enforced by tests/tests/ptx/)
 //! Promise   Rounding against `delta.rec/cols`: 2e-2, 2e-3 on ordinary inputs (docs/src/exactness.md)

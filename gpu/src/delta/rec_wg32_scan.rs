@@ -70,7 +70,7 @@ impl Advance<true> for Wgmma {
             let mut xq = [0.0f32; 8 * TOKEN_TILES]; // X, then Q S
             let keys = KEYS.map(|at| Descriptor::k_major::<128>(stage.keys.add(at), 1024));
             for step in 0..HEAD_DIM / 16 {
-                start_state_product::<true>(&mut xq, state, keys, step);
+                start_state_product(&mut xq, state, keys, step);
             }
             wgmma::commit();
             // While these run.
@@ -109,22 +109,15 @@ impl Advance<true> for Wgmma {
 /// # Safety
 /// The stage holds the images; `sums` is left alone until the wait.
 #[inline(always)]
-pub(super) unsafe fn start_state_product<const PAIRS: bool>(
-    sums: &mut [f32; 8 * TOKEN_TILES],
-    state: &Scaled,
-    keys: [Descriptor; 2],
-    step: usize,
-) {
-    let a = fragments::<PAIRS>(&state.s[8 * step..8 * step + 4], &state.s[8 * step + 4..8 * step + 8]);
+unsafe fn start_state_product(sums: &mut [f32; 8 * TOKEN_TILES], state: &Scaled, keys: [Descriptor; 2], step: usize) {
+    let a = fragments::<true>(&state.s[8 * step..8 * step + 4], &state.s[8 * step + 4..8 * step + 8]);
     let at = step / 4 * COLUMN_BLOCK + step % 4 * 32;
     // SAFETY: the caller's.
     unsafe {
         wgmma::fence();
-        if PAIRS {
-            wgmma::mma_m64n64k16_f16::<false>(sums, a[1], keys[0].advance(at), step > 0);
-            wgmma::mma_m64n64k16_f16::<false>(sums, a[0], keys[1].advance(at), true);
-        }
-        wgmma::mma_m64n64k16_f16::<false>(sums, a[0], keys[0].advance(at), PAIRS || step > 0);
+        wgmma::mma_m64n64k16_f16::<false>(sums, a[1], keys[0].advance(at), step > 0);
+        wgmma::mma_m64n64k16_f16::<false>(sums, a[0], keys[1].advance(at), true);
+        wgmma::mma_m64n64k16_f16::<false>(sums, a[0], keys[0].advance(at), true);
     }
 }
 

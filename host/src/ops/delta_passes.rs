@@ -48,11 +48,11 @@ impl Beside {
     /// Tokens of each pass over one sequence of `tokens`, where a pass may have `full`. A short last one would cost as much
     /// besides its tokens as any other, so all shrink to end together.
     fn spans(&self, tokens: usize, full: usize) -> Vec<usize> {
-        let (mut ends, mut end, mut next) = (Vec::new(), 0, self.first);
+        let (mut ends, mut end, mut next) = (Vec::new(), 0, self.first.min(full));
         while end < tokens {
-            end += next.min(full);
+            end += next;
             ends.push(end);
-            next += next / 4;
+            next = full.min(next + next / 4);
         }
         let cuts = ends.iter().map(|&at| (at * tokens).div_ceil(end).next_multiple_of(CUT).min(tokens));
         let mut begun = 0;
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(of(1024), [512, 512]);
         assert_eq!(of(2048), [640, 640, 768]);
         assert_eq!(of(8192), [768, 896, 1152, 1408, 1792, 2176]);
-        for tokens in (Beside::LEAST..40_000).step_by(37) {
+        for tokens in (Beside::LEAST..40_000).step_by(37).chain([1 << 20, i32::MAX as usize]) {
             let spans = of(tokens);
             assert_eq!(spans.iter().sum::<usize>(), tokens);
             assert!(spans.iter().all(|&span| (1..=4096).contains(&span)), "{tokens}: {spans:?}");
