@@ -67,7 +67,7 @@ pub const fn head_bytes(pairs: bool) -> usize {
 }
 
 /// Bytes of a slot: [`head_bytes`] for each value head, then [`key_bytes`] for each key head.
-const fn slot_bytes(pairs: bool, key_heads: usize, value_heads: usize) -> usize {
+pub const fn slot_bytes(pairs: bool, key_heads: usize, value_heads: usize) -> usize {
     value_heads * head_bytes(pairs) + key_heads * key_bytes(pairs)
 }
 
@@ -76,25 +76,24 @@ pub const fn scratch_floats(pairs: bool, key_heads: usize, value_heads: usize, s
     slots * slot_bytes(pairs, key_heads, value_heads) / 4
 }
 
-/// Where slot `slot` lies in scratch, and how far it is to the next.
+/// Where slot `slot` lies in scratch.
 #[inline(always)]
-fn slot_at<const PAIRS: bool>(p: &RecParams, slot: usize) -> (*mut u8, usize) {
+fn slot_at<const PAIRS: bool>(p: &RecParams, slot: usize) -> *mut u8 {
     let bytes = slot_bytes(PAIRS, p.key_heads as usize, p.value_heads as usize);
-    (p.scratch.cast::<u8>().wrapping_add(slot * bytes), bytes)
+    p.scratch.cast::<u8>().wrapping_add(slot * bytes)
 }
 
-/// Where value head `head` of slot `slot` lies in scratch, and how far it is to the next slot.
+/// Where value head `head` of slot `slot` lies in scratch.
 #[inline(always)]
-pub fn head_of<const PAIRS: bool>(p: &RecParams, slot: usize, head: usize) -> (*mut u8, usize) {
-    let (at, bytes) = slot_at::<PAIRS>(p, slot);
-    (at.wrapping_add(head * head_bytes(PAIRS)), bytes)
+pub fn head_of<const PAIRS: bool>(p: &RecParams, slot: usize, head: usize) -> *mut u8 {
+    slot_at::<PAIRS>(p, slot).wrapping_add(head * head_bytes(PAIRS))
 }
 
 /// Where the k, q images of key head `key_head` of slot `slot` lie in scratch.
 #[inline(always)]
 pub fn keys_of<const PAIRS: bool>(p: &RecParams, slot: usize, key_head: usize) -> *mut u8 {
-    let (at, _) = slot_at::<PAIRS>(p, slot);
-    at.wrapping_add(p.value_heads as usize * head_bytes(PAIRS) + key_head * key_bytes(PAIRS))
+    let keys = p.value_heads as usize * head_bytes(PAIRS) + key_head * key_bytes(PAIRS);
+    slot_at::<PAIRS>(p, slot).wrapping_add(keys)
 }
 
 /// Byte of unit `unit` (8 f16) of row `row` of a k, q image.

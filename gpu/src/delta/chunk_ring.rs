@@ -10,7 +10,7 @@ use cuda_std::copy::{cp_async_commit, cp_async_wait_all, cp_async_wait_group, cp
 use cuda_std::{shared, warp};
 
 use super::RecParams;
-use super::chunk::{CHUNK, head_bytes, head_of, image_bytes, key_bytes, keys_of};
+use super::chunk::{CHUNK, head_bytes, head_of, image_bytes, key_bytes, keys_of, slot_bytes};
 use super::chunk_values::{FILLERS, VALUE_BYTES, ValueQuads};
 use super::chunk_walk::Task;
 
@@ -99,13 +99,12 @@ impl<const PAIRS: bool, const ALIGN: usize, const STAGES: usize> Ring<PAIRS, ALI
         warp: usize,
         make_visible: impl Fn(),
     ) {
-        let (heads, slot_bytes) = head_of::<PAIRS>(p, task.slot, head);
         let filler = Filler::<PAIRS> {
             chunks: (p.tokens as usize).div_ceil(CHUNK),
             values: ValueQuads::new(p, task, head, half, warp),
-            heads,
+            heads: head_of::<PAIRS>(p, task.slot, head),
             keys: keys_of::<PAIRS>(p, task.slot, head % p.key_heads as usize),
-            slot_bytes,
+            slot_bytes: slot_bytes(PAIRS, p.key_heads as usize, p.value_heads as usize),
             warp,
         };
         for chunk in 0..filler.chunks {
@@ -194,22 +193,22 @@ impl<const PAIRS: bool> Filler<PAIRS> {
         let at = chunk * self.slot_bytes;
         // SAFETY: parts of the slot and the stage, written by the launch before; the caller's.
         unsafe {
-            self.copy::<{ UNITS_OF_KEYS }>(stage.keys, self.keys.wrapping_add(at), key_bytes(PAIRS));
-            self.copy::<{ UNITS_OF_HEAD }>(stage.head, self.heads.wrapping_add(at), head_bytes(PAIRS));
+            self.copy(stage.keys, self.keys.wrapping_add(at), key_bytes(PAIRS));
+            self.copy(stage.head, self.heads.wrapping_add(at), head_bytes(PAIRS));
             self.values.start_copies(stage.values, chunk * CHUNK);
         }
         cp_async_commit();
         self.values.fetch((chunk + 2) * CHUNK);
     }
 
-    /// Starts the lane's copies of `bytes` bytes, `UNITS` units of 16 at most.
+    /// Starts the lane's copies of `bytes` bytes, in units of 16.
     ///
     /// # Safety
     /// As [`start_copies`](Self::start_copies).
     #[inline(always)]
     #[track_caller]
-    unsafe fn copy<const UNITS: usize>(&self, to: *mut u8, from: *const u8, bytes: usize) {
-        for i in 0..UNITS {
+    unsafe fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) {
+        for i in 0..bytes.div_ceil(16 * 32 * FILLERS) {
             let at = ((i * FILLERS + self.warp) * 32 + warp::lane_id() as usize) * 16;
             if at < bytes {
                 // SAFETY: the caller's; multiples of 16 bytes.
@@ -218,8 +217,3 @@ impl<const PAIRS: bool> Filler<PAIRS> {
         }
     }
 }
-
-/// Units of 16 bytes that a lane brings of a key head's images.
-const UNITS_OF_KEYS: usize = key_bytes(true).div_ceil(16 * 32 * FILLERS);
-/// Units of 16 bytes that a lane brings of what a value head needs.
-const UNITS_OF_HEAD: usize = head_bytes(true).div_ceil(16 * 32 * FILLERS);

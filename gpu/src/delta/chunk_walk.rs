@@ -15,7 +15,7 @@ pub const BOUNDS: Bounds = Bounds { threads: THREADS, min_blocks: 1 };
 /// Column blocks of a head: the grid's x is `value_heads * SPLIT`.
 pub const SPLIT: usize = HEAD_DIM / (SCANNERS * COLUMNS);
 
-/// What multiplies: one of the two files that have a scan's kernels.
+/// What multiplies: one of the files that have a scan's kernels.
 pub trait Products<const PAIRS: bool> {
     /// Takes `chunks` chunks from `ring`, one at least, for scanning warp `warp`: their outputs in place of v in their stages,
     /// and the state from before the first to after the last.
@@ -41,28 +41,34 @@ pub trait Advance<const PAIRS: bool> {
     /// # Safety
     /// The stage holds the chunk; the four scanning warps call it together.
     unsafe fn advance(stage: Stage, state: &mut Scaled, warp: usize);
+
+    /// See [`Products::make_visible`].
+    fn make_visible();
 }
 
-/// [`Products::scan`] of such a form.
-///
-/// # Safety
-/// As there.
-#[inline(always)]
-pub unsafe fn scan_each<A: Advance<PAIRS>, const PAIRS: bool, const ALIGN: usize, const STAGES: usize>(
-    ring: Ring<PAIRS, ALIGN, STAGES>,
-    chunks: usize,
-    state: &mut Scaled,
-    warp: usize,
-) {
-    for chunk in 0..chunks {
-        let stage = ring.stage(chunk);
-        ring.wait_full(stage);
-        // SAFETY: the stage holds the chunk until this warp gives it back.
-        unsafe { A::advance(stage, state, warp) };
-        ring.give_back(stage);
-        if chunk % SETTLED == SETTLED - 1 {
-            state.settle();
+impl<A: Advance<PAIRS>, const PAIRS: bool> Products<PAIRS> for A {
+    #[inline(always)]
+    unsafe fn scan<const ALIGN: usize, const STAGES: usize>(
+        ring: Ring<PAIRS, ALIGN, STAGES>,
+        chunks: usize,
+        state: &mut Scaled,
+        warp: usize,
+    ) {
+        for chunk in 0..chunks {
+            let stage = ring.stage(chunk);
+            ring.wait_full(stage);
+            // SAFETY: the stage holds the chunk until this warp gives it back.
+            unsafe { A::advance(stage, state, warp) };
+            ring.give_back(stage);
+            if chunk % SETTLED == SETTLED - 1 {
+                state.settle();
+            }
         }
+    }
+
+    #[inline(always)]
+    fn make_visible() {
+        A::make_visible();
     }
 }
 

@@ -84,7 +84,7 @@ pub(super) unsafe fn body<const PAIRS: bool>(whole: RecParams) {
         sync_threads();
         let own = images.add(warp * image_bytes(true));
         while head < p.value_heads as usize {
-            prepare_head::<PAIRS>(token, own, head_of::<PAIRS>(&p, slot, head).0, tiles);
+            prepare_head::<PAIRS>(token, own, head_of::<PAIRS>(&p, slot, head), tiles);
             head += SPLITTERS * key_heads;
             token = Token::load(&p, head, first);
         }

@@ -15,11 +15,11 @@ use cuda_std::{kernel, mma};
 
 use super::RecParams;
 use super::chunk::{CHUNK, DECAY, KEYS, MatrixLane, P, REST, T, fragments, pairs, parts};
-use super::chunk_ring::{Ring, Stage};
+use super::chunk_ring::Stage;
 use super::chunk_scan::{
     Given, STATE_TILES, Scaled, Steps, TOKEN_TILES, Tokens, outputs, read, whole_decay, write_outputs,
 };
-use super::chunk_walk::{Advance, BOUNDS, Products, scan_each, walk};
+use super::chunk_walk::{Advance, BOUNDS, walk};
 use crate::geometry::HEAD_DIM;
 
 /// What stages are aligned to.
@@ -51,24 +51,6 @@ pub unsafe fn delta_rec_tc32_fast_scan(p: RecParams) {
 
 /// Products by `mma.sync`.
 struct Mma;
-
-impl<const PAIRS: bool> Products<PAIRS> for Mma {
-    #[inline(always)]
-    unsafe fn scan<const ALIGN: usize, const STAGES: usize>(
-        ring: Ring<PAIRS, ALIGN, STAGES>,
-        chunks: usize,
-        state: &mut Scaled,
-        warp: usize,
-    ) {
-        // SAFETY: same contract.
-        unsafe { scan_each::<Self, PAIRS, ALIGN, STAGES>(ring, chunks, state, warp) };
-    }
-
-    #[inline(always)]
-    fn make_visible() {
-        // `mma.sync` reads what any thread of the block wrote.
-    }
-}
 
 impl<const PAIRS: bool> Advance<PAIRS> for Mma {
     #[inline(always)]
@@ -113,6 +95,11 @@ impl<const PAIRS: bool> Advance<PAIRS> for Mma {
             let carried = steps.carried(&read(stage.scalars, DECAY), &xq[4 * TOKEN_TILES..]);
             write_outputs(stage.values, warp, &outputs(&carried, &pd, steps.of_corrections()));
         }
+    }
+
+    #[inline(always)]
+    fn make_visible() {
+        // `mma.sync` reads what any thread of the block wrote.
     }
 }
 

@@ -17,11 +17,11 @@ use cuda_std::{grid, kernel};
 
 use super::RecParams;
 use super::chunk::{CHUNK, COLUMN_BLOCK, DECAY, KEYS, P, REST, T, fragments};
-use super::chunk_ring::{Ring, Stage};
+use super::chunk_ring::Stage;
 use super::chunk_scan::{
     Given, STATE_TILES, Scaled, Steps, TOKEN_TILES, Tokens, outputs, read, whole_decay, write_outputs,
 };
-use super::chunk_walk::{Advance, BOUNDS, Products, scan_each, walk};
+use super::chunk_walk::{Advance, BOUNDS, walk};
 use crate::geometry::HEAD_DIM;
 
 /// What stages are aligned to: the swizzle of `wgmma` counts from multiples of it.
@@ -42,24 +42,6 @@ pub unsafe fn delta_rec_wg32_scan(p: RecParams) {
 
 /// Products by `wgmma`.
 pub(super) struct Wgmma;
-
-impl Products<true> for Wgmma {
-    #[inline(always)]
-    unsafe fn scan<const ALIGN: usize, const STAGES: usize>(
-        ring: Ring<true, ALIGN, STAGES>,
-        chunks: usize,
-        state: &mut Scaled,
-        warp: usize,
-    ) {
-        // SAFETY: same contract.
-        unsafe { scan_each::<Self, true, ALIGN, STAGES>(ring, chunks, state, warp) };
-    }
-
-    #[inline(always)]
-    fn make_visible() {
-        fence_async_shared();
-    }
-}
 
 impl Advance<true> for Wgmma {
     #[inline(always)]
@@ -101,6 +83,11 @@ impl Advance<true> for Wgmma {
             wgmma::hold(&mut added);
             turn.add(state, &added);
         }
+    }
+
+    #[inline(always)]
+    fn make_visible() {
+        fence_async_shared();
     }
 }
 

@@ -121,8 +121,7 @@ fn tensor_core_prep<const PAIRS: bool>(law: &str, tokens: usize, kernel: &'stati
             parts.sum::<f64>() * f64::from(-exponent).exp2()
         };
         each_chunk(&case, |number, head, model| {
-            let (start, _) = chunk::head_of::<PAIRS>(params, number, head);
-            let start = offset(start);
+            let start = offset(chunk::head_of::<PAIRS>(params, number, head));
             let (t, p) = (model.t(), model.p());
             for row in 0..CHUNK {
                 for column in 0..CHUNK {
